@@ -1,0 +1,1 @@
+"""Metrics as plain numpy over judged rankings."""
