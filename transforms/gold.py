@@ -1,0 +1,252 @@
+"""`expected_output` in all its shapes, as flat columns: which documents, worth how much, in which group."""
+
+import math
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .columns import as_strings, blank_items, is_list, is_number, is_texts, list_column, list_offsets, spread
+from .decode import Flaw, doc_id
+from .hashing import hash_column, list_parts
+from .records import Floats, Ints
+from .repeats import first_occurrences
+
+
+class Kind(IntEnum):
+    """The shape that a sample's gold came in."""
+
+    NONE = 0
+    IDS = 1
+    GRADED = 2
+    GROUPS = 3
+    TEXT = 4
+
+
+@dataclass
+class Gold:
+    """The gold of n samples. A sample with a flaw has no documents."""
+
+    kind: Ints
+    offsets: Ints
+    docs: pa.Array
+    gains: Floats
+    group: Ints
+    """Flat; the number of a document's group within its sample. Only GROUPS read it."""
+    span: pa.StringArray
+    """The plain string that TEXT gold is; null otherwise."""
+    flaws: dict[int, Flaw] = field(default_factory=dict)
+    noted: dict[str, int] = field(default_factory=dict)
+
+    def columns(self) -> dict[str, pa.Array]:
+        """As block columns: gains only where they are graded, groups only where there are any."""
+        graded = pa.array(self.kind == Kind.GRADED)
+        grouped = pa.array(self.kind == Kind.GROUPS)
+        docs = list_column(self.offsets, as_strings(self.docs))
+        nothing = pa.scalar(None)
+        return {
+            "kind": pa.array(self.kind, pa.int8()),
+            "docs": docs,
+            "gains": pc.if_else(graded, list_column(self.offsets, pa.array(self.gains)), nothing),
+            "groups": pc.if_else(grouped, list_column(self.offsets, pa.array(self.group, pa.int32())), nothing),
+        }
+
+
+def read_gold(values: list[Any]) -> Gold:
+    """Gold from Python values, one a sample."""
+    flaws: dict[int, Flaw] = {}
+    noted: dict[str, int] = {}
+    kinds, lengths, spans = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64), [None] * len(values)
+    docs: list[str] = []
+    gains: list[float] = []
+    groups: list[int] = []
+    for i, value in enumerate(values):
+        try:
+            shape = _shape(value)
+        except _BadGoldError as bad:
+            flaws[i] = Flaw(bad.code, str(bad))
+            continue
+        kinds[i], spans[i] = shape.kind, shape.span
+        lengths[i] = len(shape.docs)
+        docs += shape.docs
+        gains += shape.gains or [1.0] * len(shape.docs)
+        groups += shape.groups or [0] * len(shape.docs)
+        for word in shape.noted:
+            noted[word] = noted.get(word, 0) + 1
+    gold = Gold(
+        kinds,
+        np.concatenate(([0], np.cumsum(lengths))),
+        pa.array(docs, pa.string()),
+        np.array(gains, np.float64),
+        np.array(groups, np.int64),
+        pa.array(spans, pa.string()),
+        flaws,
+        noted,
+    )
+    return _tidy(gold)
+
+
+def read_gold_column(column: pa.Array) -> Gold:
+    """Gold from an Arrow column: lists, maps and lists of lists stay columnar, the rest goes value by value."""
+    item = getattr(column.type, "value_type", None) if is_list(column.type) else None
+    if item is not None and (is_texts(item) or pa.types.is_integer(item)):
+        offsets, docs = list_parts(column)
+        return _from_column(column, Kind.IDS, offsets, docs)
+    if pa.types.is_map(column.type) and is_texts(column.type.key_type) and is_number(column.type.item_type):
+        offsets, pairs = list_parts(column)
+        return _from_column(column, Kind.GRADED, offsets, pairs.field(0), gains=pairs.field(1))
+    if item is not None and is_list(item) and (is_texts(item.value_type) or pa.types.is_integer(item.value_type)):
+        outer, inner = list_parts(column)
+        starts, docs = list_parts(inner)
+        group = np.repeat(np.arange(len(inner)) - np.repeat(outer[:-1], np.diff(outer)), np.diff(starts))
+        return _from_column(column, Kind.GROUPS, starts[outer], docs, group=group)
+    values = column.to_pylist()
+    if pa.types.is_struct(column.type):
+        # A map that some writer inferred as a struct: every sample then has every other sample's keys, as nulls.
+        values = [v if v is None else {k: g for k, g in v.items() if g is not None} for v in values]
+    elif pa.types.is_map(column.type):
+        values = [v if v is None else dict(v) for v in values]
+    return read_gold(values)
+
+
+def _from_column(
+    column: pa.Array,
+    kind: Kind,
+    offsets: Ints,
+    docs: pa.Array,
+    gains: pa.Array | None = None,
+    group: Ints | None = None,
+) -> Gold:
+    n, items = len(column), len(docs)
+    noted = {"integer_ids": items} if pa.types.is_integer(docs.type) and items else {}
+    absent = column.is_null().to_numpy(zero_copy_only=False)
+    weights = np.ones(items)
+    flaws: dict[int, Flaw] = {}
+    if gains is not None:
+        weights = pc.cast(gains, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        for i in np.unique(spread(offsets)[~np.isfinite(weights)]):
+            flaws[int(i)] = Flaw("non_finite", "a gain is null, NaN or infinite")
+    gold = Gold(
+        np.where(absent, Kind.NONE, kind),
+        offsets,
+        as_strings(docs) if pa.types.is_integer(docs.type) else docs,
+        weights,
+        np.zeros(items, np.int64) if group is None else group,
+        pa.nulls(n, pa.string()),
+        flaws,
+        noted,
+    )
+    return _tidy(gold)
+
+
+def _tidy(gold: Gold) -> Gold:
+    """Refuse blank ids, empty the golds that have a flaw, and take repeats out of lists that are not grouped."""
+    rows = spread(gold.offsets)
+    for i in np.unique(rows[blank_items(gold.docs)]):
+        gold.flaws.setdefault(int(i), Flaw("bad_gold", "expected_output holds a blank document id"))
+    keep = np.ones(len(gold.docs), np.bool_)
+    hashes = hash_column(gold.docs)
+    firsts = first_occurrences(gold.offsets, gold.docs, hashes)
+    if firsts is not None:
+        keep = firsts | (gold.kind == Kind.GROUPS)[rows]
+        for i in np.unique(rows[~firsts & (gold.kind == Kind.GRADED)[rows]]):
+            gold.flaws.setdefault(int(i), Flaw("bad_gold", "expected_output grades one document twice"))
+    if gold.flaws:
+        flawed = np.zeros(len(gold.kind), np.bool_)
+        flawed[list(gold.flaws)] = True
+        keep &= ~flawed[rows]
+        gold.kind[flawed] = Kind.NONE
+    if not keep.all():
+        gold.offsets = list_offsets(np.bincount(rows[keep], minlength=len(gold.kind)))
+        gold.docs = gold.docs.filter(pa.array(keep))
+        gold.gains, gold.group = gold.gains[keep], gold.group[keep]
+    return gold
+
+
+class _BadGoldError(Exception):
+    def __init__(self, message: str, code: str = "bad_gold") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass
+class _Shape:
+    kind: Kind
+    docs: list[str]
+    gains: list[float] | None = None
+    groups: list[int] | None = None
+    span: str | None = None
+    noted: set[str] = field(default_factory=set)
+
+
+def _shape(value: Any) -> _Shape:
+    if isinstance(value, str):
+        return _shape_of_text(value)
+    if value is None:
+        return _Shape(Kind.NONE, [])
+    if isinstance(value, dict):
+        return _shape_of_map(value)
+    if isinstance(value, (list, tuple)):
+        if any(isinstance(item, (list, tuple)) for item in value):
+            return _shape_of_groups(value)
+        noted: set[str] = set()
+        return _Shape(Kind.IDS, [_doc_id(item, noted) for item in value], noted=noted)
+    raise _BadGoldError(f"expected_output is a {type(value).__name__}, not a list, a map or a string")
+
+
+def _shape_of_text(text: str) -> _Shape:
+    """JSON of the other shapes, or else the expected answer itself."""
+    if text.lstrip()[:1] in ("[", "{"):
+        try:
+            return _shape(msgspec.json.decode(text))
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            pass
+    return _Shape(Kind.TEXT, [], span=text)
+
+
+def _shape_of_map(value: dict[Any, Any]) -> _Shape:
+    noted: set[str] = set()
+    docs = [_doc_id(doc, noted) for doc in value]
+    return _Shape(Kind.GRADED, docs, gains=[_gain(gain, noted) for gain in value.values()], noted=noted)
+
+
+def _shape_of_groups(value: list[Any] | tuple[Any, ...]) -> _Shape:
+    noted: set[str] = set()
+    docs: list[str] = []
+    groups: list[int] = []
+    for number, group in enumerate(value):
+        if not isinstance(group, (list, tuple)):
+            raise _BadGoldError("expected_output mixes groups and single ids; make every item a list")
+        docs += [_doc_id(item, noted) for item in group]
+        groups += [number] * len(group)
+    return _Shape(Kind.GROUPS, docs, groups=groups, noted=noted)
+
+
+def _doc_id(item: Any, noted: set[str]) -> str:
+    try:
+        return doc_id(item, noted)
+    except ValueError as error:
+        raise _BadGoldError(f"expected_output holds {error}") from None
+
+
+def _gain(gain: Any, noted: set[str]) -> float:
+    if isinstance(gain, str):
+        try:
+            number = float(gain)
+        except ValueError:
+            raise _BadGoldError("expected_output holds a gain that is no number") from None
+        noted.add("numeric_string_gains")
+    elif isinstance(gain, (int, float, np.integer, np.floating)) and not isinstance(gain, bool):
+        try:
+            number = float(gain)
+        except OverflowError:
+            number = math.inf
+    else:
+        raise _BadGoldError(f"expected_output holds a gain of type {type(gain).__name__}")
+    if not math.isfinite(number):
+        raise _BadGoldError("a gain is NaN or infinite", "non_finite")
+    return number

@@ -1,0 +1,218 @@
+"""Samples meet outputs: exactly by id, inside buckets that only spread the work.
+
+A block is folded before it is shuffled: copies of one record become one row that remembers where each copy was read,
+so a million copies of one id cost eight bytes each. Whatever an id turns out to be (joined, missing, unmatched, a
+duplicate, a conflict) is decided here, once, and counted.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+
+from .columns import list_column, list_offsets, places_of
+from .decode import canonical_json
+from .hashing import bucket_of, hash_column, list_parts
+from .ledger import PROGRESS
+from .parse import Source, Wants
+from .records import REJECTED, Bools, Codes, Ints, Status, output_block, sample_block, unplace
+
+MAIN, REJECTED_TAG, TERMS_TAG = "joined", "rejected", "terms"
+
+
+@dataclass
+class Joined:
+    """The samples of one bucket that are to be scored, and what each one's output came to."""
+
+    samples: pa.RecordBatch
+    outcome: Codes
+    outputs: pa.RecordBatch
+    owner: Ints
+    """Output → its sample, or -1 where the list is not to be read."""
+
+
+@dataclass
+class JoinById(beam.PTransform):
+    """CoGroupByKey on a hash bucket of the id, then an exact join by id within the bucket."""
+
+    buckets: int
+    wants: Wants
+    sources: tuple[Source, ...]
+
+    def expand(self, sides: Any) -> Any:
+        split = {
+            side: blocks | f"Split{side.title()}" >> beam.ParDo(_SplitByBucketFn(self.buckets))
+            for side, blocks in sides.items()
+        }
+        join = beam.ParDo(_JoinBucketFn(self.wants, self.sources))
+        return split | beam.CoGroupByKey() | "Match" >> join.with_outputs(REJECTED_TAG, TERMS_TAG, main=MAIN)
+
+
+_Decided = (
+    Joined
+    | TaggedOutput[Literal["rejected"], pa.RecordBatch]
+    | TaggedOutput[Literal["terms"], tuple[str, int]]
+)
+
+
+class _SplitByBucketFn(beam.DoFn):
+    def __init__(self, buckets: int) -> None:
+        self._buckets = buckets
+
+    def process(self, block: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
+        yield from split(fold(block), self._buckets)
+
+
+class _JoinBucketFn(beam.DoFn):
+    def __init__(self, wants: Wants, sources: tuple[Source, ...]) -> None:
+        self._wants = wants
+        self._sources = sources
+
+    def process(self, element: tuple[int, dict[str, Iterable[bytes]]]) -> Iterator[_Decided]:
+        _, sides = element
+        samples = gather(sides["samples"], sample_block(self._wants.slice_by, self._wants.texts))
+        outputs = gather(sides["outputs"], output_block(self._wants.texts))
+        joined, rejected, terms = join(samples, outputs, self._sources)
+        PROGRESS.add(terms)
+        if rejected is not None:
+            yield TaggedOutput(REJECTED_TAG, rejected)
+        for term in terms.items():
+            yield TaggedOutput(TERMS_TAG, term)
+        if joined.samples.num_rows:
+            yield joined
+
+
+def fold(block: pa.RecordBatch) -> pa.RecordBatch:
+    """One row for each (id, digest), with the places of all its copies; the order of first rows is kept."""
+    ids = hash_column(block["sample_id"])
+    if len(np.unique(ids)) == len(ids):
+        return block
+    codes = block["sample_id"].dictionary_encode().indices.to_numpy()
+    high, low = block["digest_high"].to_numpy(), block["digest_low"].to_numpy()
+    order = np.lexsort((low, high, codes))
+    same = (np.diff(codes[order]) == 0) & (np.diff(high[order]) == 0) & (np.diff(low[order]) == 0)
+    starts = np.flatnonzero(np.concatenate(([True], ~same)))
+    keep = order[starts]  # lexsort is stable, so this is the earliest copy of each
+    offsets, places = list_parts(block["at"])
+    at = places.take(pa.array(places_of(offsets, order)))
+    copies = np.add.reduceat(np.diff(offsets)[order], starts)
+    folded = block.take(pa.array(keep)).set_column(
+        block.schema.get_field_index("at"), block.schema.field("at"), list_column(list_offsets(copies), at)
+    )
+    return folded.take(pa.array(np.argsort(keep)))
+
+
+def split(block: pa.RecordBatch, buckets: int) -> Iterator[tuple[int, bytes]]:
+    """The block's rows by bucket, each part as Arrow IPC bytes without the schema, which both ends know."""
+    if buckets == 1:
+        yield 0, block.serialize().to_pybytes()
+        return
+    bucket = bucket_of(block["sample_id"], buckets)
+    order = np.argsort(bucket, kind="stable")
+    ordered = block.take(pa.array(order))
+    numbers, starts = np.unique(bucket[order], return_index=True)
+    for number, start, stop in zip(numbers, starts, [*starts[1:], len(order)], strict=True):
+        yield int(number), ordered.slice(start, stop - start).serialize().to_pybytes()
+
+
+def gather(parts: Iterable[bytes], schema: pa.Schema) -> pa.RecordBatch:
+    """The parts of a bucket as one folded block."""
+    batches = [pa.ipc.read_record_batch(pa.py_buffer(part), schema) for part in parts]
+    if len(batches) == 1:
+        return batches[0]
+    return fold(pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema))
+
+
+def join(
+    samples: pa.RecordBatch, outputs: pa.RecordBatch, sources: tuple[Source, ...]
+) -> tuple[Joined, pa.RecordBatch | None, Counter[str]]:
+    """Decide every id of a bucket, given the folded records of both sides."""
+    ids = pa.chunked_array([samples["sample_id"], outputs["sample_id"]]).combine_chunks()
+    codes = ids.dictionary_encode().indices.to_numpy()
+    distinct = int(codes.max(initial=-1)) + 1
+    sample_side = _resolve(samples, codes[: len(samples)], distinct)
+    output_side = _resolve(outputs, codes[len(samples) :], distinct)
+
+    # What there is under each id on the outputs' side, then seen from the samples.
+    state = np.full(distinct, Status.MISSING_OUTPUT, np.int8)
+    state[output_side.codes[output_side.conflicting]] = Status.CONFLICT
+    single = ~output_side.conflicting
+    state[output_side.codes[single & output_side.defective]] = Status.BAD_OUTPUT
+    usable = single & ~output_side.defective
+    failed = outputs["error"].to_numpy(zero_copy_only=False)
+    state[output_side.codes[usable]] = np.where(failed[usable], Status.ERROR, Status.SCORED)
+
+    kept = np.flatnonzero(~sample_side.conflicting & ~sample_side.defective)
+    outcome = state[sample_side.codes[kept]]
+    sample_of = np.full(distinct, -1)
+    sample_of[sample_side.codes[kept]] = np.arange(len(kept))
+    owner = np.where(usable & ~failed, sample_of[output_side.codes], -1)
+    answered = np.count_nonzero((outcome == Status.SCORED) | (outcome == Status.ERROR))
+    matched = np.count_nonzero(usable & (sample_of[output_side.codes] >= 0))
+    terms = Counter(
+        {
+            "samples.joined": int(answered),
+            "samples.missing": int(len(kept) - answered),
+            "samples.duplicate": sample_side.duplicates,
+            "outputs.matched": int(matched),
+            "outputs.unmatched": int(np.count_nonzero(usable) - matched),
+            "outputs.duplicate": output_side.duplicates,
+        }
+    )
+    rejected = []
+    for side, block, found in (("samples", samples, sample_side), ("outputs", outputs, output_side)):
+        rows = _conflict_rows(block, found, sources)
+        rejected += rows
+        terms[f"{side}.rejected.conflict"] += len(rows)
+    if len(kept) < len(samples):
+        samples = samples.take(pa.array(kept))
+    joined = Joined(samples, outcome, outputs, owner)
+    terms = Counter({term: count for term, count in terms.items() if count})
+    return joined, pa.RecordBatch.from_pylist(rejected, REJECTED) if rejected else None, terms
+
+
+@dataclass
+class _Side:
+    codes: Ints
+    conflicting: Bools
+    """Row → whether another record of its id differs from it."""
+    defective: Bools
+    """Row → whether its reader has rejected it already; such a row is counted there, never here."""
+    duplicates: int
+
+
+def _resolve(block: pa.RecordBatch, codes: Ints, distinct: int) -> _Side:
+    conflicting = (np.bincount(codes, minlength=distinct) > 1)[codes]
+    defective = block["defect"].to_numpy() != 0
+    copies = block["at"].value_lengths().to_numpy()
+    duplicates = int((copies[~conflicting & ~defective] - 1).sum())
+    return _Side(codes, conflicting, defective, duplicates)
+
+
+def _conflict_rows(block: pa.RecordBatch, side: _Side, sources: tuple[Source, ...]) -> list[dict[str, str | None]]:
+    """A row for every copy of every sound record that another record of the same id contradicts."""
+    rows = np.flatnonzero(side.conflicting & ~side.defective)
+    if not len(rows):
+        return []
+    rejected: list[dict[str, str | None]] = []
+    records = block.select(["sample_id", "at"]).take(pa.array(rows)).to_pylist()
+    for record in records:
+        for at in record["at"]:
+            file, number = unplace(at)
+            source = sources[file]
+            rejected.append(
+                {
+                    "source": source.side,
+                    "location": f"{source.path}:{number}",
+                    "code": "conflict",
+                    "message": "another record has this id and different content; none of them is used",
+                    "preview": canonical_json({"id": record["sample_id"]})[:200],
+                    "sha256": None,
+                }
+            )
+    return rejected
