@@ -1,0 +1,92 @@
+"""The same scores without Beam, for notebooks and tests: one call, in memory, the very same steps."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from transforms.join import fold, join
+from transforms.ledger import build_ledger
+from transforms.parse import Parsed, Source, Wants, parse_outputs, parse_samples
+from transforms.pool import pool_rows
+from transforms.records import PER_SAMPLE, REJECTED, Columns, Rows, output_block, sample_block
+from transforms.score import count_rows, score
+
+from .errors import ContractError
+from .graph import scoring, wants
+from .plan import make_plan
+from .sinks import metric_rows
+
+Records: TypeAlias = "Iterable[Mapping[str, Any]] | pa.Table"
+
+_SAMPLES, _OUTPUTS = Source("samples", 0, "samples"), Source("outputs", 1, "outputs")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation gave: `rows` and `summary` as the job writes them, `rejected` and `ledger` beside them."""
+
+    rows: pa.Table
+    summary: pa.Table
+    rejected: pa.Table
+    ledger: dict[str, Any]
+
+
+def evaluate(
+    samples: Records,
+    outputs: Records,
+    metrics: str | Iterable[str] | None = None,
+    dialect: str = "standard",
+    k: int = 5,
+    slice_by: str | Iterable[str] = (),
+    missing: str = "zero",
+) -> Evaluation:
+    """Score `outputs` against `samples`, each a list of dicts or an Arrow table.
+
+    No record makes it raise: bad ones are in `rejected` and in the ledger, as in a run. What was asked can: an unknown
+    metric or dialect is a `UsageError`, `missing="fail"` with a missing output a `ContractError`.
+    """
+    asked = {"metrics": metrics, "dialect": dialect, "k": k, "slice_by": slice_by or None, "missing": missing}
+    plan = make_plan({name: _listed(value) for name, value in asked.items()}, {}, require=())
+    wanted = wants(plan)
+    left = _parse(samples, _SAMPLES, wanted)
+    right = _parse(outputs, _OUTPUTS, wanted)
+    joined, conflicts, terms = join(
+        fold(_block(left, sample_block(wanted.slice_by, wanted.texts))),
+        fold(_block(right, output_block(wanted.texts))),
+        (_SAMPLES, _OUTPUTS),
+    )
+    rows = score(joined, scoring(plan))
+    by_status = count_rows(rows)
+    rejected = pa.Table.from_batches([r for r in (left.rejected, right.rejected, conflicts) if r is not None], REJECTED)
+    table = metric_rows(rows, plan.metrics).cast(PER_SAMPLE)
+    written = {found["values"]: found["counts"] for found in table["status"].value_counts().to_pylist()}
+    total: Counter[str] = left.terms + right.terms + terms + by_status
+    ledger = build_ledger(total, {**written, "rejected": rejected.num_rows}, len(plan.metrics))
+    if plan.missing == "fail" and ledger["samples"]["missing"]:
+        raise ContractError(f"{ledger['samples']['missing']} samples have no usable output, and missing is 'fail'")
+    return Evaluation(
+        table,
+        pool_rows([rows], plan.metrics, plan.slice_by),
+        rejected,
+        ledger,
+    )
+
+
+def _parse(records: Records, source: Source, wanted: Wants) -> Parsed:
+    parse = parse_samples if source is _SAMPLES else parse_outputs
+    if isinstance(records, pa.Table):
+        batches = records.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], records.schema)]
+        return parse(Columns(1, batches[0]), source, wanted)
+    listed: list[Any] = list(records)
+    return parse(Rows(list(range(1, len(listed) + 1)), listed), source, wanted)
+
+
+def _block(parsed: Parsed, schema: pa.Schema) -> pa.RecordBatch:
+    return parsed.block if parsed.block is not None else pa.RecordBatch.from_pylist([], schema)
+
+
+def _listed(value: Any) -> Any:
+    return value if value is None or isinstance(value, (str, int)) else list(value)

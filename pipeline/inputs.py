@@ -1,0 +1,128 @@
+"""Patterns to input files, checked at launch: everything that can be known before a record is read."""
+
+import difflib
+import glob
+import os
+from dataclasses import dataclass
+from importlib import import_module
+
+import pyarrow.parquet as pq
+
+from transforms.limits import BrokenInput
+from transforms.parse import Source, check_columns
+
+from .errors import ContractError, UsageError
+from .formats import FORMATS, guess, peek
+from .plan import Plan
+from .redact import redact
+from .storage import scheme
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One file of a side. `number` is its place among all files of the job; `shown` its path without secrets."""
+
+    side: str
+    number: int
+    path: str
+    shown: str
+    format: str
+    size: int
+
+    def describe(self) -> dict[str, str | int]:
+        return {"side": self.side, "path": self.shown, "format": self.format, "bytes": self.size}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files of both sides."""
+
+    samples: tuple[InputFile, ...]
+    outputs: tuple[InputFile, ...]
+
+    @property
+    def files(self) -> tuple[InputFile, ...]:
+        return (*self.samples, *self.outputs)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(Source(file.side, file.number, file.shown) for file in self.files)
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+def find_inputs(plan: Plan) -> Inputs:
+    """All files of a plan, each looked at once: it exists, its format is known, its head is what its name says."""
+    samples = _side("samples", plan.samples, plan.samples_format, 0)
+    outputs = _side("outputs", plan.outputs, plan.outputs_format, len(samples))
+    return Inputs(samples, outputs)
+
+
+def _side(side: str, patterns: tuple[str, ...], asked: str | None, first: int) -> tuple[InputFile, ...]:
+    sizes: dict[str, int] = {}
+    for pattern in patterns:
+        found = _match(pattern)
+        if not found:
+            raise UsageError(f"--{side} {redact(pattern)}: no such file{_near(pattern)}")
+        sizes.update(found)
+    formats = {path: asked or guess(path) for path in sizes}
+    for path, name in formats.items():
+        if name is None:
+            known = ", ".join(FORMATS)
+            raise UsageError(f"{redact(path)}: cannot tell its format; say --{side}-format, one of {known}")
+        if name not in FORMATS:
+            raise UsageError(f"--{side}-format {name}: not read by this release; it reads {', '.join(FORMATS)}")
+    if len(set(formats.values())) > 1:
+        words = ", ".join(sorted(set(map(str, formats.values()))))
+        raise UsageError(f"--{side}: files of several formats ({words}); give one side one format")
+    if not any(sizes.values()):
+        raise ContractError(f"--{side}: nothing in {_listed(sizes)}: every file is empty")
+    files = [
+        InputFile(side, first + i, path, redact(path), str(formats[path]), size)
+        for i, (path, size) in enumerate(sorted(sizes.items()))
+    ]
+    for file in files:
+        if file.size:
+            _check_head(file)
+    return tuple(files)
+
+
+def _check_head(file: InputFile) -> None:
+    try:
+        peek(file.path, file.format)
+    except BrokenInput as broken:
+        raise ContractError(str(broken)) from None
+    if file.format == "parquet" and not scheme(file.path):
+        problem = check_columns(pq.read_schema(file.path), file.side)
+        if problem:
+            raise ContractError(f"{file.shown}: {problem}")
+
+
+def _match(pattern: str) -> dict[str, int]:
+    if scheme(pattern) not in ("", "file"):
+        matched = import_module("apache_beam.io.filesystems").FileSystems.match([pattern])
+        return {found.path: found.size_in_bytes for found in matched[0].metadata_list}
+    pattern = pattern.removeprefix("file://")
+    paths = [pattern] if os.path.isfile(pattern) else glob.glob(pattern, recursive=True)
+    return {path: os.path.getsize(path) for path in paths if os.path.isfile(path)}
+
+
+def _near(pattern: str) -> str:
+    """What the user may have meant, from the names that are there."""
+    if scheme(pattern):
+        return ""
+    folder = os.path.dirname(pattern) or "."
+    if os.path.isdir(pattern):
+        return f"; it is a folder: say which files of it, as in '{os.path.join(pattern, '*.jsonl')}'"
+    if not os.path.isdir(folder):
+        return f"; there is no folder {folder}"
+    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    close = difflib.get_close_matches(os.path.basename(pattern), names, 3, 0.4)
+    return f"; near names there: {', '.join(close)}" if close else f"; {folder} holds {len(names)} other names"
+
+
+def _listed(paths: dict[str, int]) -> str:
+    shown = [redact(path) for path in sorted(paths)[:3]]
+    return ", ".join(shown) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

@@ -1,0 +1,53 @@
+"""SIGINT and SIGTERM end a run within seconds, with the exit code a shell expects, and nothing visible.
+
+Raising from the handler is not enough: a step that runs in this thread is inside Beam, which turns *any* exception,
+KeyboardInterrupt too, into a failure of the step. So the signal is remembered, and asked for once something surfaces.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+GRACE_SECONDS = 5.0
+
+
+class Interrupted(BaseException):
+    """Raised where the signal found the program. Not an Exception: code that tries things must not catch it."""
+
+
+class Interrupts:
+    """What was received. `exit_code` is 130 for SIGINT, 143 for SIGTERM, None while there was none."""
+
+    def __init__(self) -> None:
+        self.exit_code: int | None = None
+        self._last_resort: threading.Timer | None = None
+
+    def _receive(self, signum: int, frame: FrameType | None) -> None:
+        if self.exit_code is not None:
+            os._exit(self.exit_code)  # asked twice: no more clearing up
+        self.exit_code = 128 + signum
+        self._last_resort = threading.Timer(GRACE_SECONDS, os._exit, [self.exit_code])
+        self._last_resort.daemon = True
+        self._last_resort.start()
+        raise Interrupted(signal.Signals(signum).name)
+
+
+@contextmanager
+def interrupts() -> Iterator[Interrupts]:
+    """Take both signals while inside. In a thread other than the main one Python allows no handlers: none then."""
+    received = Interrupts()
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            before[signum] = signal.signal(signum, received._receive)
+    try:
+        yield received
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+        if received._last_resort is not None:
+            received._last_resort.cancel()

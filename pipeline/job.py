@@ -1,0 +1,95 @@
+"""One run, from plan to committed attempt: look at the inputs, begin, run the graph, check the ledger, finish."""
+
+import platform
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import apache_beam as beam
+
+from transforms.ledger import PROGRESS, SIDES, build_ledger, imbalances
+
+from . import commit
+from .errors import ContractError
+from .graph import build
+from .inputs import Inputs, find_inputs
+from .plan import Plan
+from .runners import pipeline_options
+
+_PARTS = ("rankbeam", "apache-beam", "pyarrow", "numpy", "msgspec", "fastavro")
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """Where a committed run lies, and what ran it."""
+
+    attempt: str
+    path: str
+    manifest: dict[str, Any]
+    engine: str
+
+
+def run(plan: Plan, beam_args: list[str], progress: object = None) -> RunOutcome:
+    """Run a plan to its commit. Any error leaves earlier runs as they were and nothing new to see."""
+    options, runner, engine = pipeline_options(beam_args)
+    inputs = find_inputs(plan)
+    attempt = commit.begin(plan.out, plan.run_date, plan.replace)
+    PROGRESS.clear()
+    with beam.Pipeline(runner=runner, options=options) as root:
+        build(root, plan, inputs, attempt.path)
+    result = commit.read_result(attempt)
+    ledger = build_ledger(result.terms, written_rows(result.descriptors), len(plan.metrics))
+    if not result.problems:
+        check_ledger(ledger, plan, inputs, attempt.path)
+    described = [file.describe() for file in inputs.files]
+    manifest = commit.finish(attempt, plan.describe(), described, versions(engine), ledger, result)
+    return RunOutcome(attempt.name, attempt.path, manifest, engine)
+
+
+def written_rows(descriptors: tuple[commit.FileDescriptor, ...]) -> dict[str, int]:
+    """What the files hold, by their writers' word: metric rows by status, and rows of rejected records."""
+    written: dict[str, int] = {"rejected": 0}
+    for file in descriptors:
+        for status, rows in file.statuses.items():
+            written[status] = written.get(status, 0) + rows
+        if file.kind == "rejected":
+            written["rejected"] += file.rows
+    return written
+
+
+def check_ledger(ledger: dict[str, Any], plan: Plan, inputs: Inputs, path: str) -> None:
+    """Refuse a run that its own counts speak against."""
+    wrong = imbalances(ledger)
+    if wrong:
+        raise ContractError(f"not committed: the ledger does not balance: {'; '.join(wrong)}")
+    for side in SIDES:
+        terms = ledger[side]
+        if not terms["read"]:
+            raise ContractError(f"no {side}: {len(getattr(inputs, side))} file(s) hold not one record")
+    for side in SIDES:
+        terms = ledger[side]
+        allowed = plan.max_rejects.limit(terms["read"])
+        if terms["rejected"] > allowed:
+            codes = ", ".join(f"{count} {code}" for code, count in ledger["rejected"][side].items())
+            raise ContractError(
+                f"{terms['rejected']} of {terms['read']} {side} rejected ({codes}), more than --max-rejects"
+                f" {plan.max_rejects} allows ({allowed}); see {path}/rejected"
+            )
+    if not ledger["samples"]["joined"] and not ledger["outputs"]["matched"]:
+        from .validate import why_nothing_joins
+
+        raise ContractError(f"0 of {ledger['samples']['read']} samples joined{why_nothing_joins(plan, inputs)}")
+    missing = ledger["samples"]["missing"]
+    if plan.missing == "fail" and missing:
+        raise ContractError(f"{missing} samples have no usable output, and --missing is fail")
+
+
+def versions(engine: str) -> dict[str, str]:
+    """The parts that can move a number, and what ran them."""
+    found = {"engine": engine, "python": platform.python_version(), "machine": platform.machine()}
+    for part in _PARTS:
+        try:
+            found[part] = metadata.version(part)
+        except metadata.PackageNotFoundError:
+            found[part] = "(not installed)"
+    return found
