@@ -39,9 +39,11 @@ def reading(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise BrokenInput(path, f"cannot be read: {error.strerror or error}") from error
+        # One with a number comes from the system, and speaks for itself; the others are about the bytes.
+        trouble = os.strerror(error.errno) if error.errno else f"{error}; fetch or write it again"
+        raise BrokenInput(path, f"cannot be read: {trouble}") from error
     except (ValueError, MemoryError, NotImplementedError, RuntimeError, LookupError, TypeError, EOFError) as error:
-        raise BrokenInput(path, f"cannot be read: {error}") from error
+        raise BrokenInput(path, f"cannot be read: {error}; fetch or write it again") from error
 
 
 def open_raw(path: str) -> pa.NativeFile:

@@ -16,7 +16,7 @@ from transforms.limits import MIB, BrokenInput, Limits
 from transforms.records import Bools, Columns, Lines, Refused, Rows
 
 from .bytestream import is_remote, open_raw, reading
-from .parquet_pages import check_footer, survey
+from .parquet_pages import Group, Unsound, read_footer, survey
 from .parquet_plan import ReadPlan, plan_reading
 
 PREVIEW_BYTES = 400
@@ -28,8 +28,8 @@ def peek(path: str) -> None:
 
 def names(path: str) -> tuple[str, ...]:
     """The top-level columns of the file."""
-    with reading(path), closing(open_raw(path)) as file:
-        check_footer(file)
+    with _explained(path), closing(open_raw(path)) as file:
+        read_footer(file)
         return tuple(pq.read_metadata(file).schema.to_arrow_schema().names)
 
 
@@ -41,20 +41,20 @@ def read(
     A cell over the limit costs its row; a file of which a single row would not fit in memory is broken as a whole.
     """
     first = 1
-    with _opened(path) as file:
+    with _opened(path) as (file, groups):
         metadata = pq.read_metadata(file)
-        wanted = _wanted(path, metadata.schema.to_arrow_schema().names, columns)
-        leaves = [leaf for leaf in range(metadata.num_columns) if _root(metadata.schema.column(leaf)) in wanted]
-        for group in range(metadata.num_row_groups):
-            about = metadata.row_group(group)
-            found = [survey(file, about.column(leaf), metadata.schema.column(leaf)) for leaf in leaves]
-            plan = plan_reading(file, about.num_rows, found, limits, block_rows)
-            end = first + about.num_rows
-            for batch in _batches(file, metadata, group, wanted, plan):
+        schema = metadata.schema
+        wanted = _wanted(path, schema.to_arrow_schema().names, columns)
+        leaves = [leaf for leaf in range(metadata.num_columns) if _root(schema.column(leaf)) in wanted]
+        for number, group in enumerate(groups):
+            chunks = [survey(file, group, leaf, schema.column(leaf)) for leaf in leaves]
+            plan = plan_reading(file, group.rows, chunks, limits, block_rows)
+            end = first + group.rows
+            for batch in _batches(file, metadata, number, wanted, plan):
                 yield from _usable(first, batch, limits.cell_bytes)
                 first += batch.num_rows
             if first != end:
-                raise BrokenInput(path, f"row group {group + 1} does not hold the {about.num_rows} rows it promises")
+                raise BrokenInput(path, f"row group {number + 1} does not hold the {group.rows} rows it promises")
 
 
 def _batches(
@@ -75,20 +75,29 @@ def _batches(
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[pa.NativeFile]:
-    """The file, checked to be Parquet. A remote one is fetched whole first: its page headers are all over it, and
-    seeking in a store costs a request each time."""
-    with reading(path), closing(open_raw(path)) as file:
+def _opened(path: str) -> Iterator[tuple[pa.NativeFile, list[Group]]]:
+    """The file, checked to be Parquet, and its row groups.
+
+    A remote one is fetched whole first: its page headers are all over it, and seeking in a store costs a request.
+    """
+    with _explained(path), closing(open_raw(path)) as file:
         if not is_remote(path):
-            check_footer(file)
-            yield file
+            yield file, read_footer(file)
             return
         with tempfile.NamedTemporaryFile(suffix=".parquet") as copy:
             shutil.copyfileobj(file, copy, 8 * MIB)
             copy.flush()
             with closing(pa.OSFile(copy.name)) as local:
-                check_footer(local)
-                yield local
+                yield local, read_footer(local)
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    with reading(path):
+        try:
+            yield
+        except Unsound as error:
+            raise BrokenInput(path, str(error)) from error
 
 
 def _wanted(path: str, held: Sequence[str], columns: Sequence[str] | None) -> list[str]:

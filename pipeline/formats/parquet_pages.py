@@ -16,14 +16,20 @@ import pyarrow as pa
 from transforms.limits import MIB
 from transforms.records import Ints
 
-from .thrift import Malformed, field_header, list_header, read_struct, read_value
+from .thrift import Malformed, read_struct
 
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _DICTIONARY_ENCODINGS = (2, 8)
 _DELTA_BYTE_ARRAY = 7
+_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
 _LARGEST_HEADER = 16 * MIB
+_MOST_LEVELS = 64 * MIB
 DEEPEST_SCHEMA = 200
 _MAGIC = b"PAR1"
+
+
+class Unsound(Exception):
+    """A file that is damaged, or that would take more memory than it should. The message is for its owner."""
 
 
 @dataclass(frozen=True)
@@ -67,68 +73,73 @@ class Chunk:
         return dictionary + max((page.unpacked for page in self.pages), default=0)
 
 
-def check_footer(file: pa.NativeFile) -> None:
-    """Raises ValueError unless the file ends as Parquet does, with a schema that is safe to hand to a library.
+@dataclass(frozen=True)
+class Group:
+    """A row group as the footer has it: its rows, and its column chunks as raw structs."""
 
-    pyarrow walks a schema by recursion: 450 KB of groups nested 50,000 deep end the process, not the read.
+    rows: int
+    columns: list[dict[int, Any]]
+
+
+def read_footer(file: pa.NativeFile) -> list[Group]:
+    """Raises Unsound unless the file ends as Parquet does, with a schema that is safe to hand to a library.
+
+    Read here because pyarrow can be trusted with neither of two things in a damaged footer: it walks the schema by
+    recursion (450 KB of groups nested 50,000 deep end the process), and it aborts when asked for the metadata of a
+    column chunk whose size statistics do not add up. Reading the data itself, it raises.
     """
     size = file.size()
     if size < 12:
-        raise ValueError("too short for a Parquet file; fetch it again")
-    file.seek(0)
-    start = file.read(4)
+        raise Unsound("is too short for a Parquet file; fetch it again")
+    start = _read_at(file, 0, 4)
     if start == b"PARE":
-        raise ValueError("is an encrypted Parquet file; decrypt it first")
+        raise Unsound("is an encrypted Parquet file; decrypt it first")
     if start != _MAGIC:
-        raise ValueError("does not start as a Parquet file does; check its format")
+        raise Unsound("does not start as a Parquet file does; check its format")
     length, end = struct.unpack("<I4s", _read_at(file, size - 8, 8))
     if end != _MAGIC:
-        raise ValueError("does not end as a Parquet file does: cut short, or still being written; fetch it again")
+        raise Unsound("does not end as a Parquet file does: cut short, or still being written; fetch it again")
     if length > size - 12:
-        raise ValueError("has a footer longer than the file; write or fetch it again")
+        raise Unsound("has a footer longer than the file; write or fetch it again")
     try:
-        depth = _schema_depth(_read_at(file, size - 8 - length, length))
-    except (IndexError, Malformed) as error:
-        raise ValueError(f"has a damaged footer ({error}); write or fetch it again") from error
+        footer, _ = read_struct(_read_at(file, size - 8 - length, length), 0)
+        depth = _schema_depth(footer[2])
+        groups = [Group(group[3], [column[3] for column in group[1]]) for group in footer[4]]
+    except (LookupError, TypeError, AttributeError, Malformed) as error:
+        raise Unsound("has a damaged footer; write or fetch it again") from error
     if depth > DEEPEST_SCHEMA:
-        raise ValueError(f"has a schema nested more than {DEEPEST_SCHEMA} deep; write it with a flatter one")
+        raise Unsound(f"has a schema nested more than {DEEPEST_SCHEMA} deep; write it with a flatter one")
+    return groups
 
 
-def survey(file: pa.NativeFile, column: Any, described: Any) -> Chunk:
-    """Walks the page headers of one column chunk. `column` is its metadata, `described` its entry in the schema."""
-    at = column.data_page_offset
-    if column.has_dictionary_page and 0 < column.dictionary_page_offset < at:
-        at = column.dictionary_page_offset
-    end = min(at + column.total_compressed_size, file.size())
+def survey(file: pa.NativeFile, group: Group, leaf: int, described: Any) -> Chunk:
+    """Walks the page headers of one column chunk. `described` is its entry in pyarrow's schema."""
+    damaged = f"column {described.path} has damaged pages; write or fetch the file again"
     dictionary = None
     pages: list[Page] = []
     seen = 0
-    while seen < column.num_values:
-        try:
+    try:
+        column = group.columns[leaf]
+        codec, promised, stored = _CODECS[column[4]], column[5], column[7]
+        at = min(offset for offset in (column[9], column.get(11)) if offset)
+        # Some old writers leave a dictionary page's header, under a hundred bytes, out of the total.
+        end = min(at + stored + 100, file.size())
+        while seen < promised:
             header, at = _page_header(file, at, end)
             kind, page = _page(header, at)
-        except (IndexError, KeyError, TypeError, Malformed) as error:
-            raise ValueError(
-                f"column {column.path_in_schema} has a damaged page header; fetch the file again"
-            ) from error
-        if page and (min(page.unpacked, page.compressed, page.values) < 0 or at + page.compressed > end):
-            raise ValueError(f"column {column.path_in_schema} has a damaged page header; fetch the file again")
-        if page and kind == _DICTIONARY:
-            dictionary = page
-        elif page:
-            pages.append(page)
-            seen += page.values
-        at += header[3]
-    return Chunk(
-        column.path_in_schema,
-        column.compression,
-        column.physical_type,
-        max(0, described.length) if column.physical_type == "FIXED_LEN_BYTE_ARRAY" else 0,
-        described.max_repetition_level,
-        column.total_compressed_size,
-        dictionary,
-        pages,
-    )
+            if not 0 <= header[3] <= end - at or (page and min(page.unpacked, page.values) < 0):
+                raise Unsound(damaged)
+            if page and kind == _DICTIONARY:
+                dictionary = page
+            elif page:
+                pages.append(page)
+                seen += page.values
+            at += header[3]
+    except (LookupError, TypeError, ValueError) as error:
+        raise Unsound(damaged) from error
+    physical = described.physical_type
+    width = max(0, described.length) if physical == "FIXED_LEN_BYTE_ARRAY" else 0
+    return Chunk(described.path, codec, physical, width, described.max_repetition_level, stored, dictionary, pages)
 
 
 def _page(header: dict[int, Any], at: int) -> tuple[int, Page | None]:
@@ -154,9 +165,12 @@ def longest_entry(file: pa.NativeFile, chunk: Chunk) -> int:
     if body is None:
         return chunk.dictionary.unpacked
     at = longest = 0
-    while at + 4 <= len(body):
-        size = int.from_bytes(body[at : at + 4], "little")
-        longest = max(longest, size)
+    last = len(body) - 4
+    read = struct.Struct("<I").unpack_from
+    while at <= last:
+        (size,) = read(body, at)
+        if size > longest:
+            longest = size
         at += 4 + size
     return min(longest, len(body))
 
@@ -165,63 +179,70 @@ def longest_row(file: pa.NativeFile, chunk: Chunk) -> int:
     """Most values that one row of a list column holds, read off the repetition levels. All of them if unreadable."""
     longest = running = 0
     for page in chunk.pages:
-        levels = _repetition_levels(file, chunk, page)
-        if levels is None:
+        starts = _row_starts(file, chunk, page)
+        if starts is None:
             return chunk.values
-        starts = np.flatnonzero(levels == 0)
         if not len(starts):
-            running += len(levels)
+            running += page.values
             continue
-        inner = int(np.diff(starts).max(initial=0))
-        longest = max(longest, running + int(starts[0]), inner)
-        running = len(levels) - int(starts[-1])
+        longest = max(longest, running + int(starts[0]), int(np.diff(starts).max(initial=0)))
+        running = page.values - int(starts[-1])
     return max(longest, running)
 
 
-def _repetition_levels(file: pa.NativeFile, chunk: Chunk, page: Page) -> Ints | None:
-    if page.level_bytes is not None:
-        body: bytes | None = _read_at(file, page.offset, page.level_bytes)
-    else:
-        body = _unpack(file, chunk.codec, page)
-        if body is not None:
-            body = body[4 : 4 + int.from_bytes(body[:4], "little")]
-    return None if body is None else _hybrid(body, chunk.repeated.bit_length(), page.values)
-
-
-def _hybrid(data: bytes, bits: int, values: int) -> Ints | None:
-    """Decodes Parquet's mix of run-length and bit-packed runs. Bounded by what the page header promised.
-
-    A page that promises more than a row may hold is not decoded: None.
-    """
-    if values > 64 * MIB:
+def _row_starts(file: pa.NativeFile, chunk: Chunk, page: Page) -> Ints | None:
+    """Where in a page rows start: the places of its zero levels. None if the page cannot or should not be unpacked."""
+    if page.values > _MOST_LEVELS:
         return None
-    # One byte a level: the array may be long, the numbers in it are tiny.
-    levels: Any = np.ones(values, np.int8)
+    if page.level_bytes is not None:
+        return _zeros(_read_at(file, page.offset, page.level_bytes), chunk.repeated.bit_length(), page.values)
+    body = _unpack(file, chunk.codec, page)
+    if body is None:
+        return None
+    return _zeros(body[4 : 4 + int.from_bytes(body[:4], "little")], chunk.repeated.bit_length(), page.values)
+
+
+def _zeros(data: bytes, bits: int, values: int) -> Ints:
+    """Places of the zeros in Parquet's mix of run-length and bit-packed runs. Only the runs are looped over."""
     width = (bits + 7) // 8
+    zero_runs: list[tuple[int, int]] = []
+    packed_runs: list[tuple[int, int, int]] = []
     at = filled = 0
     while filled < values and at < len(data):
-        head = shift = 0
-        while at < len(data):
-            byte = data[at]
-            at += 1
-            head |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                break
+        head = data[at]
+        at += 1
+        if head > 127:
+            head &= 127
+            for shift in range(7, 35, 7):
+                if at >= len(data):
+                    break
+                head |= (data[at] & 127) << shift
+                at += 1
+                if data[at - 1] < 128:
+                    break
         count = head >> 1
         if head & 1:
             size = min(count * bits, len(data) - at)
-            packed = np.unpackbits(np.frombuffer(data, np.uint8, size, at), bitorder="little")
-            packed = packed[: len(packed) - len(packed) % bits].reshape(-1, bits)[: values - filled]
-            levels[filled : filled + len(packed)] = packed.any(axis=1)
-            filled += len(packed)
+            packed_runs.append((filled, at, size - size % bits))
             at += size
+            filled += count * 8
         else:
-            count = min(count, values - filled)
-            levels[filled : filled + count] = int(any(data[at : at + width]))
-            filled += count
+            if not any(data[at : at + width]):
+                zero_runs.append((filled, min(count, values - filled)))
             at += width
-    return levels  # type: ignore[no-any-return]  # numpy's own types do not carry through slices of Any
+            filled += count
+    runs = np.array(zero_runs, np.int64).reshape(-1, 2)
+    packed = np.array(packed_runs, np.int64).reshape(-1, 3)
+    levels = np.unpackbits(np.frombuffer(data, np.uint8)[_ranges(packed[:, 1], packed[:, 2])], bitorder="little")
+    places = _ranges(packed[:, 0], packed[:, 2] * 8 // bits)[~levels.reshape(-1, bits).any(axis=1)]
+    found: Ints = np.sort(np.concatenate((_ranges(runs[:, 0], runs[:, 1]), places[places < values])))
+    return found
+
+
+def _ranges(starts: Ints, lengths: Ints) -> Ints:
+    """start, start + 1, ... for each start, so many of them."""
+    before: Ints = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(lengths.sum())
 
 
 def _unpack(file: pa.NativeFile, codec: str, page: Page) -> bytes | None:
@@ -249,21 +270,11 @@ def _page_header(file: pa.NativeFile, at: int, end: int) -> tuple[dict[int, Any]
             window *= 16
 
 
-def _schema_depth(footer: bytes) -> int:
+def _schema_depth(elements: list[dict[int, Any]]) -> int:
     """Depth of the tree that the footer's schema, a list in depth-first order, stands for."""
-    number = at = 0
-    while True:
-        number, kind, at = field_header(footer, at, number)
-        if not kind:
-            raise Malformed("no schema")
-        if number == 2:
-            break
-        _, at = read_value(footer, at, kind, 0)
-    length, _, at = list_header(footer, at)
     deepest = 0
     left: list[int] = []
-    for _ in range(length):
-        element, at = read_struct(footer, at)
+    for element in elements:
         while left and not left[-1]:
             left.pop()
         if left:
@@ -275,5 +286,7 @@ def _schema_depth(footer: bytes) -> int:
 
 
 def _read_at(file: pa.NativeFile, offset: int, size: int) -> bytes:
+    if size < 0 or not 0 <= offset <= file.size():
+        raise Malformed("bytes outside the file")
     data: bytes = file.read_at(size, offset)
     return data

@@ -15,34 +15,19 @@ def read_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], i
     fields: dict[int, Any] = {}
     number = 0
     while True:
-        number, kind, at = field_header(data, at, number)
+        head = data[at]
+        at += 1
+        kind = head & 15
         if not kind:
             return fields, at
-        fields[number], at = (kind == _TRUE, at) if kind <= _FALSE else read_value(data, at, kind, depth)
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, at = _zigzag(data, at)
+        fields[number], at = (kind == _TRUE, at) if kind <= _FALSE else _read_value(data, at, kind, depth)
 
 
-def field_header(data: bytes, at: int, number: int) -> tuple[int, int, int]:
-    """Number and type of the next field after field `number`, and the offset of its value; type 0 ends the struct."""
-    head = data[at]
-    at += 1
-    if not head & 15:
-        return number, 0, at
-    if head >> 4:
-        return number + (head >> 4), head & 15, at
-    number, at = _zigzag(data, at)
-    return number, head & 15, at
-
-
-def list_header(data: bytes, at: int) -> tuple[int, int, int]:
-    """Length and item type of the list at this offset, and the offset of its first item."""
-    head = data[at]
-    if head >> 4 < 15:
-        return head >> 4, head & 15, at + 1
-    length, at = _varint(data, at + 1)
-    return length, head & 15, at
-
-
-def read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if depth > _DEEPEST:
         raise Malformed("nested too deeply")
     if kind in (_I16, _I32, _I64):
@@ -57,11 +42,15 @@ def read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind == _STRUCT:
         return read_struct(data, at, depth + 1)
     if kind in (_LIST, _SET):
-        length, item, at = list_header(data, at)
-        # Not kept: nothing here needs a list of values, only to get past it.
+        length, item = data[at] >> 4, data[at] & 15
+        at += 1
+        if length == 15:
+            length, at = _varint(data, at)
+        items = []
         for _ in range(length):
-            _, at = read_value(data, at, item, depth + 1)
-        return None, at
+            value, at = _read_value(data, at, item, depth + 1)
+            items.append(value)
+        return items, at
     raise Malformed(f"unexpected type {kind}")
 
 

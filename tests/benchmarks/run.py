@@ -95,7 +95,7 @@ def table(costs: Costs, reference: str) -> str:
     for name in costs:
         wall, cpu, peak = (middle(costs, name, figure) for figure in FIGURES)
         ratios = "  ".join(f"{ratio(costs, name, reference, figure):6.3f}" for figure in FIGURES)
-        lines.append(f"{name:<24} {wall:7.2f} s {cpu:7.2f} s {peak / 2**20:6.0f} MB   {ratios}")
+        lines.append(f"{name:<24} {wall:7.2f} s {cpu:7.2f} s {peak / 1e6:6.0f} MB   {ratios}")
     return "\n".join(lines)
 
 
