@@ -1,7 +1,6 @@
 """The same scores without Beam, for notebooks and tests: one call, in memory, the very same steps."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -9,6 +8,7 @@ import pyarrow as pa
 
 from transforms.join import fold, join
 from transforms.ledger import build_ledger
+from transforms.limits import BrokenInput
 from transforms.parse import Parsed, Source, Wants, parse_outputs, parse_samples
 from transforms.pool import pool_rows
 from transforms.records import PER_SAMPLE, REJECTED, Columns, Rows, output_block, sample_block
@@ -21,6 +21,7 @@ from .sinks import metric_rows
 
 Records: TypeAlias = "Iterable[Mapping[str, Any]] | pa.Table"
 
+_BLOCK_ROWS = 1 << 16
 _SAMPLES, _OUTPUTS = Source("samples", 0, "samples"), Source("outputs", 1, "outputs")
 
 
@@ -46,7 +47,8 @@ def evaluate(
     """Score `outputs` against `samples`, each a list of dicts or an Arrow table.
 
     No record makes it raise: bad ones are in `rejected` and in the ledger, as in a run. What was asked can: an unknown
-    metric or dialect is a `UsageError`, `missing="fail"` with a missing output a `ContractError`.
+    metric or dialect is a `UsageError`; a table without the columns that it needs, and `missing="fail"` with a missing
+    output, are a `ContractError`.
     """
     asked = {"metrics": metrics, "dialect": dialect, "k": k, "slice_by": slice_by or None, "missing": missing}
     plan = make_plan({name: _listed(value) for name, value in asked.items()}, {}, require=())
@@ -60,10 +62,11 @@ def evaluate(
     )
     rows = score(joined, scoring(plan))
     by_status = count_rows(rows)
-    rejected = pa.Table.from_batches([r for r in (left.rejected, right.rejected, conflicts) if r is not None], REJECTED)
+    turned_away = [*(parsed.rejected for parsed in (*left, *right)), conflicts]
+    rejected = pa.Table.from_batches([batch for batch in turned_away if batch is not None], REJECTED)
     table = metric_rows(rows, plan.metrics).cast(PER_SAMPLE)
     written = {found["values"]: found["counts"] for found in table["status"].value_counts().to_pylist()}
-    total: Counter[str] = left.terms + right.terms + terms + by_status
+    total = sum((parsed.terms for parsed in (*left, *right)), terms + by_status)
     ledger = build_ledger(total, {**written, "rejected": rejected.num_rows}, len(plan.metrics))
     if plan.missing == "fail" and ledger["samples"]["missing"]:
         raise ContractError(f"{ledger['samples']['missing']} samples have no usable output, and missing is 'fail'")
@@ -75,17 +78,30 @@ def evaluate(
     )
 
 
-def _parse(records: Records, source: Source, wanted: Wants) -> Parsed:
+def _parse(records: Records, source: Source, wanted: Wants) -> list[Parsed]:
     parse = parse_samples if source is _SAMPLES else parse_outputs
-    if isinstance(records, pa.Table):
-        batches = records.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], records.schema)]
-        return parse(Columns(1, batches[0]), source, wanted)
-    listed: list[Any] = list(records)
-    return parse(Rows(list(range(1, len(listed) + 1)), listed), source, wanted)
+    try:
+        return [parse(raw, source, wanted) for raw in _raw_blocks(records)]
+    except BrokenInput as broken:
+        raise ContractError(str(broken)) from None
 
 
-def _block(parsed: Parsed, schema: pa.Schema) -> pa.RecordBatch:
-    return parsed.block if parsed.block is not None else pa.RecordBatch.from_pylist([], schema)
+def _raw_blocks(records: Records) -> Iterator[Columns | Rows]:
+    if not isinstance(records, (pa.Table, pa.RecordBatch)):
+        listed: list[Any] = list(records)
+        yield Rows(list(range(1, len(listed) + 1)), listed)
+        return
+    # Chunk by chunk, never joined: not every layout can be, and each may have a dictionary of its own.
+    table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
+    first = 1
+    for batch in table.to_batches(_BLOCK_ROWS) or [pa.RecordBatch.from_pylist([], table.schema)]:
+        yield Columns(first, batch)
+        first += batch.num_rows
+
+
+def _block(parsed: list[Parsed], schema: pa.Schema) -> pa.RecordBatch:
+    blocks = [each.block for each in parsed if each.block is not None]
+    return pa.concat_batches(blocks) if blocks else pa.RecordBatch.from_pylist([], schema)
 
 
 def _listed(value: Any) -> Any:

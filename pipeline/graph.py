@@ -1,8 +1,8 @@
 """The graph, on one page.
 
-ReadSamples ─┐                            ┌─ WriteMetricRows
-             ├─ JoinById ── ScoreSamples ─┼─ PoolMetrics ── WriteSummary
-ReadOutputs ─┘
+ReadSamples ─┬────────────┐                            ┌─ WriteMetricRows
+        BuildSieve        ├─ JoinById ── ScoreSamples ─┼─ PoolMetrics ── WriteSummary
+             └ ReadOutputs┘
       and from every step what it rejected (WriteRejected) and what it counted (WriteLedger)
 """
 
@@ -14,6 +14,7 @@ from transforms.join import JoinById
 from transforms.parse import Wants
 from transforms.pool import PoolMetrics
 from transforms.score import ScoreSamples, Scoring
+from transforms.sieve import BuildSieve, order_for
 
 from .inputs import Inputs
 from .plan import Plan
@@ -28,7 +29,7 @@ def build(root: beam.Pipeline, plan: Plan, inputs: Inputs, attempt_dir: str) -> 
     """Put the whole job on `root`."""
     reading = Reading(wants(plan), plan.limits, plan.block_rows)
     samples = root | ReadSamples(inputs.samples, reading)
-    outputs = root | ReadOutputs(inputs.outputs, reading)
+    outputs = root | ReadOutputs(inputs.outputs, reading, sieve(samples.blocks, inputs))
     sides: Any = {"samples": samples.blocks, "outputs": outputs.blocks}  # Beam gives dicts of collections a `|`
     joined = sides | JoinById(plan.buckets or buckets_for(inputs.size), reading.wants, inputs.sources)
     scored = joined.joined | ScoreSamples(scoring(plan))
@@ -50,6 +51,12 @@ def wants(plan: Plan) -> Wants:
     cutoffs = [metric.cutoff for metric in plan.metrics]
     fixed = [cutoff for cutoff in cutoffs if isinstance(cutoff, int)]
     return Wants(plan.slice_by, depth=max(fixed) if len(fixed) == len(cutoffs) else None)
+
+
+def sieve(samples: beam.PCollection, inputs: Inputs) -> beam.PCollection | None:
+    """The sieve of the gold, where one of a reasonable size would leave anything out."""
+    order = order_for(sum(file.size for file in inputs.samples))
+    return None if order is None else samples | BuildSieve(order)
 
 
 def scoring(plan: Plan) -> Scoring:

@@ -162,7 +162,7 @@ def _local(beam_args: list[str], mode: str, workers: str) -> tuple[Any, Any, str
             args.append("--default_sdk_harness_log_level=ERROR")  # workers share our stderr
     elif workers != "1":
         raise UsageError(f"--direct_num_workers={workers}: needs --direct_running_mode=multi_processing")
-    options = _options(args, keep_unknown=False)
+    options = _remembering_views(_options(args, keep_unknown=False))
 
     from apache_beam.portability.api import beam_provision_api_pb2
     from apache_beam.runners.portability.fn_api_runner import fn_runner
@@ -209,6 +209,25 @@ def _options(args: list[str], keep_unknown: bool) -> Any:
         raise UsageError(f"flags after --: Beam knows no --{unknown[0]}{hint}")
     if args and not args[0].startswith("-"):
         raise UsageError(f"flags after --: unexpected {redact(args[0])!r}")
+    return options
+
+
+def _remembering_views(options: Any) -> Any:
+    """Options that make each of their views once.
+
+    Beam asks for views at every transform and builds a new argument parser for each: half of the time that a small run
+    takes to put its graph together. All views of one object share their values, so one of each kind is enough.
+    """
+    make = options.view_as
+    views: dict[Any, Any] = {}
+
+    def view_as(kind: Any) -> Any:
+        if kind not in views:
+            views[kind] = make(kind)
+            object.__setattr__(views[kind], "view_as", view_as)
+        return views[kind]
+
+    object.__setattr__(options, "view_as", view_as)  # its own __setattr__ takes known flags only
     return options
 
 

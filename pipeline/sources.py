@@ -15,7 +15,9 @@ from apache_beam.pvalue import TaggedOutput
 from transforms.ledger import PROGRESS
 from transforms.limits import BrokenInput, Limits
 from transforms.parse import Parsed, Source, Wants, parse_outputs, parse_samples
+from transforms.sieve import Sieve
 
+from .ahead import ahead
 from .formats import FORMATS
 from .inputs import InputFile
 
@@ -62,9 +64,12 @@ class ReadOutputs(beam.PTransform):
 
     files: tuple[InputFile, ...]
     reading: Reading
+    sieve: beam.PCollection | None = None
+    """Of the gold; given to every reader, so that entries which cannot be judged are left out where they are read."""
 
     def expand(self, root: beam.Pipeline) -> Any:
-        return root | _read(self.files, _ReadFileFn(parse_outputs, OUTPUT_COLUMNS, self.reading))
+        sides = [] if self.sieve is None else [beam.pvalue.AsSingleton(self.sieve)]
+        return root | _read(self.files, _ReadFileFn(parse_outputs, OUTPUT_COLUMNS, self.reading), *sides)
 
 
 _Found = (
@@ -81,9 +86,9 @@ class _ReadFileFn(beam.DoFn):
         self._columns = columns
         self._reading = reading
 
-    def process(self, file: InputFile) -> Iterator[_Found]:
+    def process(self, file: InputFile, sieve: Sieve | None = None) -> Iterator[_Found]:
         try:
-            for parsed in read_blocks(file, self._parse, self._columns, self._reading):
+            for parsed in read_blocks(file, self._parse, self._columns, self._reading, sieve):
                 PROGRESS.add(parsed.terms)
                 for term in parsed.terms.items():
                     yield TaggedOutput(TERMS_TAG, term)
@@ -96,18 +101,23 @@ class _ReadFileFn(beam.DoFn):
 
 
 def read_blocks(
-    file: InputFile, parse: Callable[..., Parsed], columns: tuple[str, ...], reading: Reading
+    file: InputFile,
+    parse: Callable[..., Parsed],
+    columns: tuple[str, ...],
+    reading: Reading,
+    sieve: Sieve | None = None,
 ) -> Iterator[Parsed]:
     """One file, parsed block by block."""
     source = Source(file.side, file.number, file.shown)
-    for raw in FORMATS[file.format].read(file.path, reading.limits, reading.block_rows, columns):
-        yield parse(raw, source, reading.wants)
+    with ahead(FORMATS[file.format].read(file.path, reading.limits, reading.block_rows, columns)) as blocks:
+        for raw in blocks:
+            yield parse(raw, source, reading.wants) if sieve is None else parse(raw, source, reading.wants, sieve)
 
 
-def _read(files: tuple[InputFile, ...], fn: _ReadFileFn) -> beam.PTransform:
+def _read(files: tuple[InputFile, ...], fn: _ReadFileFn, *sides: beam.pvalue.AsSingleton) -> beam.PTransform:
     # Without the Reshuffle a cluster would fuse listing and reading, and read everything in one place.
     return (
         beam.Create(files, reshuffle=False)
         | "Spread" >> beam.Reshuffle()
-        | "Read" >> beam.ParDo(fn).with_outputs(REJECTED_TAG, TERMS_TAG, PROBLEMS_TAG, main=MAIN)
+        | "Read" >> beam.ParDo(fn, *sides).with_outputs(REJECTED_TAG, TERMS_TAG, PROBLEMS_TAG, main=MAIN)
     )

@@ -28,19 +28,41 @@ def places_of(offsets: Ints, rows: Ints) -> Ints:
     """Where the items of these lists lie, list after list."""
     lengths = np.diff(offsets)[rows]
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.repeat(offsets[:-1][rows], lengths) + within
+    places: Ints = np.repeat(offsets[:-1][rows], lengths) + within
+    return places
+
+
+def list_parts(column: pa.Array) -> tuple[Ints, pa.Array]:
+    """Offsets from 0 and the items of a list in any layout, or of a map as {key, value}; a null list has no items."""
+    kind = column.type
+    if pa.types.is_map(kind):
+        column = column.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
+    lengths = pc.list_value_length(column)
+    if column.null_count:
+        lengths = lengths.fill_null(0)
+    # Not `values`: flatten minds the slice, the nulls, and that views may lie in any order.
+    return list_offsets(lengths.to_numpy(zero_copy_only=False)), column.flatten()
 
 
 def is_texts(kind: pa.DataType) -> bool:
-    """Strings in any of Arrow's layouts."""
+    """Strings in any of Arrow's layouts; bytes too, as many writers never say that they mean text."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    return kind in _TEXTS
+
+
+_TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
 
 
 def is_list(kind: pa.DataType) -> bool:
     """A list in any of Arrow's layouts; a map is none."""
-    return bool(pa.types.is_nested(kind) and not pa.types.is_struct(kind) and not pa.types.is_map(kind))
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    )
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -54,8 +76,25 @@ def as_strings(column: pa.Array) -> pa.StringArray:
     return column if pa.types.is_string(column.type) else column.cast(pa.string())
 
 
+def text_parts(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+    """Offsets of the strings of a plain column, and the bytes that they point into."""
+    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    _, offsets_buffer, data_buffer = column.buffers()
+    if offsets_buffer is None or not len(column):
+        return np.zeros(len(column) + 1, np.int64), np.zeros(0, np.uint8)
+    offsets = np.frombuffer(offsets_buffer, np.int64 if large else np.int32)
+    data = np.zeros(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+    return offsets[column.offset : column.offset + len(column) + 1], data
+
+
+# White space is ASCII below 33, or starts with one of these lead bytes in UTF-8: few ids need the full look.
+_MAY_BE_BLANK = np.isin(np.arange(256), [*range(33), 0xC2, 0xE1, 0xE2, 0xE3])
+
+
 def blank_items(column: pa.Array) -> Bools:
     """True where a string is null, empty or white space only."""
+    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
+        column = as_strings(column)
     if pa.types.is_dictionary(column.type):
         if not len(column.dictionary):
             return np.ones(len(column), np.bool_)
@@ -64,13 +103,9 @@ def blank_items(column: pa.Array) -> Bools:
         found = blank[codes] if blank.any() else np.zeros(len(column), np.bool_)
     else:
         found = np.zeros(len(column), np.bool_)
-        # White space is ASCII below 33, or starts with one of these lead bytes in UTF-8: few ids need the full look.
-        lead = pc.binary_slice(column.cast(pa.binary()), 0, 1) if len(column) else column.cast(pa.binary())
-        suspects = np.flatnonzero(
-            pc.or_(pc.less_equal(lead, b"\x20"), pc.is_in(lead, pa.array([b"\xc2", b"\xe1", b"\xe2", b"\xe3"])))
-            .fill_null(False)
-            .to_numpy(zero_copy_only=False)
-        )
+        offsets, data = text_parts(column)
+        leads = data.take(offsets[:-1], mode="clip") if len(data) else np.zeros(len(column), np.uint8)
+        suspects = np.flatnonzero(_MAY_BE_BLANK[leads] | (offsets[1:] == offsets[:-1]))
         if len(suspects):
             trimmed = pc.utf8_trim_whitespace(column.take(pa.array(suspects)))
             found[suspects] = pc.equal(trimmed, "").to_numpy(zero_copy_only=False)

@@ -1,7 +1,9 @@
 """Lines of JSON to records, as many as possible in one call; what cannot be decoded gets a code and a reason."""
 
 import json
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +14,12 @@ from .records import Lines, Rows
 
 MAX_DEPTH = 64
 
-_NON_FINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}")
+_NON_FINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{2}|[0-9]{300}")
+_NOT_JSON = "NaN, Infinity or a number past 1e308 is not JSON; have the writer put null, or leave it out"
+_DIGITS = 512
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 class SampleRecord(msgspec.Struct):
@@ -32,7 +37,7 @@ class OutputRecord(msgspec.Struct):
 
     id: Any = None
     actual_output: Any = None
-    actualOutput: Any = None  # noqa: N815 - one of the systems spells it so
+    actualOutput: Any = None  # one of the systems spells it so
     retrieved: Any = None
     error: Any = None
     answer: Any = None
@@ -76,7 +81,7 @@ def decode_lines(lines: Lines, record_type: type[Any]) -> Decoded:
             if not line.isascii():
                 line.decode()
         records = [decode(line) for line in lines.data]
-        flaws = {}
+        flaws: dict[int, Flaw] = {}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         records, flaws = [], {}
         for i, line in enumerate(lines.data):
@@ -87,31 +92,48 @@ def decode_lines(lines: Lines, record_type: type[Any]) -> Decoded:
     for i in suspects:
         if i not in flaws and nesting_exceeds(lines.data[i], MAX_DEPTH):
             flaws[i] = _too_deep()
+            records[i] = record_type(id=records[i].id)
     return Decoded(lines.numbers, records, lines.data, flaws)
 
 
 def decode_rows(rows: Rows, record_type: type[Any]) -> Decoded:
     """Take records that are plain Python objects already."""
-    known = set(record_type.__struct_fields__)
-    records, flaws = [], {}
+    known = record_type.__struct_fields__
+    records, raw, flaws = [], list(rows.records), {}
     for i, row in enumerate(rows.records):
-        if not isinstance(row, dict):
+        if not isinstance(row, Mapping):
             records.append(record_type())
             flaws[i] = Flaw("bad_json", f"a record must be an object, found {type(row).__name__}")
-            continue
-        record = record_type(**{name: value for name, value in row.items() if name in known})
-        records.append(record)
-        if _deeper_than(record, MAX_DEPTH):
+        elif _deeper_than(row, MAX_DEPTH):
+            # Too deep to be spelled as well, so its id is all that is left of it.
+            raw[i] = {"id": row.get("id")}
+            records.append(record_type(**raw[i]))
             flaws[i] = _too_deep()
-    return Decoded(rows.numbers, records, rows.records, flaws)
+        else:
+            records.append(record_type(**{name: _listed(row[name]) for name in known if name in row}))
+    return Decoded(rows.numbers, records, raw, flaws)
+
+
+def json_value(text: str) -> Any:
+    """The value of a JSON text inside a record; a ValueError if it is none, NonFinite if only a number is wrong."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        if _read_leniently(text) is not None:
+            raise NonFinite(_NOT_JSON) from None
+        raise ValueError(str(error)) from None
+
+
+class NonFinite(ValueError):
+    """JSON but for a NaN, an Infinity or a number that no float can hold."""
 
 
 def canonical_json(value: Any) -> str:
-    """JSON text with sorted keys, so that equal content has one spelling; for what JSON lacks, Python's own."""
+    """JSON text with sorted keys, so that equal content has one spelling; for what JSON lacks, one of our own."""
     try:
-        return msgspec.json.encode(value, order="sorted", enc_hook=repr).decode()
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError, UnicodeError):
-        return ascii(value)
+        return msgspec.json.encode(value, order="sorted", enc_hook=_spell).decode()
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return _spell(value)
 
 
 def doc_id(item: Any, noted: set[str]) -> str:
@@ -125,27 +147,33 @@ def doc_id(item: Any, noted: set[str]) -> str:
         return item
     if isinstance(item, (int, np.integer)) and not isinstance(item, bool):
         noted.add("integer_ids")
-        return str(item)
+        return integer_id(int(item))
     raise ValueError(f"a {type(item).__name__} where a document id belongs")
+
+
+def integer_id(number: int) -> str:
+    """An integer as the text it stands for. A ValueError where it has more digits than anyone could mean."""
+    if abs(number) >= 10**_DIGITS:
+        raise ValueError(f"an integer of more than {_DIGITS} digits")
+    return str(number)
 
 
 def nesting_exceeds(text: bytes, depth: int) -> bool:
     """Whether brackets nest deeper than `depth`, for JSON text of any size.
 
     Folding innermost pairs away, a level a pass, settles nearly every line in a few C calls. Brackets inside strings
-    can only make it look deeper, so what does not fold is looked at again with the strings taken out.
+    nearly always make it look deeper, so what does not fold is looked at again with the strings taken out.
     """
-    if not _folds_within(text.translate(None, _NOT_BRACKETS), depth):
-        brackets = b"".join(t for t in _STRINGS_AND_BRACKETS.findall(text) if not t.startswith(b'"'))
-        return not _folds_within(brackets, depth)
-    return False
+    return not _folds_within(text, depth) and not _folds_within(_STRINGS.sub(b"", text), depth)
 
 
-def _folds_within(brackets: bytes, depth: int) -> bool:
+def _folds_within(text: bytes, depth: int) -> bool:
+    # One kind of bracket, or a pass would fold a level of each kind and see half of the depth.
+    brackets = text.translate(_ONE_KIND, _NOT_BRACKETS)
     for _ in range(depth):
         if not brackets:
             return True
-        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
+        brackets = brackets.replace(b"[]", b"")
     return not brackets
 
 
@@ -159,33 +187,65 @@ def _decode_one(line: bytes, decoder: Any) -> tuple[Any, Flaw | None]:
     except RecursionError:
         return nothing, _too_deep()
     except msgspec.DecodeError as error:
-        flaw = Flaw("bad_json", f"not a JSON object: {error}")
-        if _NON_FINITE.search(line) or "out of range" in str(error):
-            # Python's reader takes what the standard forbids: enough to find the id, so that the join knows of it.
-            try:
-                fields = json.loads(line)
-                known = {name: fields[name] for name in decoder.type.__struct_fields__ if name in fields}
-            except (ValueError, TypeError, RecursionError):
-                return nothing, flaw
-            reason = "NaN, Infinity or a number past 1e308 is not JSON; have the writer put null, or leave it out"
-            return decoder.type(**known), Flaw("non_finite", reason)
-        return nothing, flaw
+        # Python's reader takes what the standard forbids: enough to find the id, so that the join knows of it.
+        fields = _read_leniently(line.decode())
+        if not isinstance(fields, dict):
+            return nothing, Flaw("bad_json", f"not a JSON object: {error}")
+        known = {name: fields[name] for name in decoder.type.__struct_fields__ if name in fields}
+        return decoder.type(**known), Flaw("non_finite", _NOT_JSON)
+
+
+def _read_leniently(text: str) -> Any:
+    """The value of a text that is JSON but for a number that is not finite; None for any other text."""
+    if not _NON_FINITE.search(text):
+        return None
+    wild = []
+
+    def number(word: str) -> float:
+        value = float(word)
+        if not math.isfinite(value):
+            wild.append(word)
+        return value
+
+    try:
+        value = json.loads(text, parse_float=number, parse_constant=number)
+    except (ValueError, RecursionError):
+        return None
+    return value if wild else None
 
 
 def _too_deep() -> Flaw:
     return Flaw("too_deep", f"nested deeper than {MAX_DEPTH} levels")
 
 
-def _deeper_than(record: Any, depth: int) -> bool:
-    """Walk a record breadth first, a level a round, until it ends or passes the depth."""
-    level = [value for value in msgspec.structs.astuple(record) if isinstance(value, (dict, list, tuple))]
+def _deeper_than(row: Any, depth: int) -> bool:
+    """Walk a record breadth first, a level a round, until it ends or passes the depth.
+
+    Each container is looked at once a level, however often it is referred to: it may even hold itself.
+    """
+    level = [row]
     for _ in range(depth):
-        if not level:
-            return False
-        level = [
-            child
+        inside = {
+            id(child): child
             for value in level
-            for child in (value.values() if isinstance(value, dict) else value)
-            if isinstance(child, (dict, list, tuple))
-        ]
-    return bool(level)
+            for child in (value.values() if isinstance(value, Mapping) else value)
+            if isinstance(child, (Mapping, list, tuple))
+        }
+        if not inside:
+            return False
+        level = list(inside.values())
+    return True
+
+
+def _listed(value: Any) -> Any:
+    """Arrays, as data frames give them, are lists."""
+    return [_listed(item) for item in value.tolist()] if isinstance(value, np.ndarray) and value.ndim else value
+
+
+def _spell(value: Any) -> str:
+    """Any value of bounded depth in ASCII; maps in one order, integers of any size."""
+    if isinstance(value, Mapping):
+        return "{" + ",".join(sorted(f"{_spell(key)}:{_spell(item)}" for key, item in value.items())) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(_spell, value)) + "]"
+    return hex(value) if isinstance(value, int) else ascii(value)

@@ -5,14 +5,23 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .columns import as_strings, blank_items, is_list, is_number, is_texts, list_column, list_offsets, spread
-from .decode import Flaw, doc_id
-from .hashing import hash_column, list_parts
+from .columns import (
+    as_strings,
+    blank_items,
+    is_list,
+    is_number,
+    is_texts,
+    list_column,
+    list_offsets,
+    list_parts,
+    spread,
+)
+from .decode import Flaw, NonFinite, doc_id, json_value
+from .hashing import hash_column
 from .records import Floats, Ints
 from .repeats import first_occurrences
 
@@ -39,8 +48,12 @@ class Gold:
     """Flat; the number of a document's group within its sample. Only GROUPS read it."""
     span: pa.StringArray
     """The plain string that TEXT gold is; null otherwise."""
+    parts: Ints
+    """How many documents or groups there are as given, empty groups and repeats counted."""
     flaws: dict[int, Flaw] = field(default_factory=dict)
     noted: dict[str, int] = field(default_factory=dict)
+    content: list[pa.Array] = field(default_factory=list)
+    """Everything that makes two golds differ, as columns to digest, from before anything was taken out."""
 
     def columns(self) -> dict[str, pa.Array]:
         """As block columns: gains only where they are graded, groups only where there are any."""
@@ -60,7 +73,8 @@ def read_gold(values: list[Any]) -> Gold:
     """Gold from Python values, one a sample."""
     flaws: dict[int, Flaw] = {}
     noted: dict[str, int] = {}
-    kinds, lengths, spans = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64), [None] * len(values)
+    kinds, lengths, parts = np.zeros((3, len(values)), np.int64)
+    spans: list[str | None] = [None] * len(values)
     docs: list[str] = []
     gains: list[float] = []
     groups: list[int] = []
@@ -72,6 +86,7 @@ def read_gold(values: list[Any]) -> Gold:
             continue
         kinds[i], spans[i] = shape.kind, shape.span
         lengths[i] = len(shape.docs)
+        parts[i] = shape.parts
         docs += shape.docs
         gains += shape.gains or [1.0] * len(shape.docs)
         groups += shape.groups or [0] * len(shape.docs)
@@ -79,11 +94,12 @@ def read_gold(values: list[Any]) -> Gold:
             noted[word] = noted.get(word, 0) + 1
     gold = Gold(
         kinds,
-        np.concatenate(([0], np.cumsum(lengths))),
+        list_offsets(lengths),
         pa.array(docs, pa.string()),
         np.array(gains, np.float64),
         np.array(groups, np.int64),
         pa.array(spans, pa.string()),
+        parts,
         flaws,
         noted,
     )
@@ -95,15 +111,18 @@ def read_gold_column(column: pa.Array) -> Gold:
     item = getattr(column.type, "value_type", None) if is_list(column.type) else None
     if item is not None and (is_texts(item) or pa.types.is_integer(item)):
         offsets, docs = list_parts(column)
-        return _from_column(column, Kind.IDS, offsets, docs)
+        return _from_column(column, Kind.IDS, offsets, docs, np.diff(offsets))
     if pa.types.is_map(column.type) and is_texts(column.type.key_type) and is_number(column.type.item_type):
         offsets, pairs = list_parts(column)
-        return _from_column(column, Kind.GRADED, offsets, pairs.field(0), gains=pairs.field(1))
+        return _from_column(column, Kind.GRADED, offsets, pairs.field(0), np.diff(offsets), gains=pairs.field(1))
     if item is not None and is_list(item) and (is_texts(item.value_type) or pa.types.is_integer(item.value_type)):
         outer, inner = list_parts(column)
         starts, docs = list_parts(inner)
         group = np.repeat(np.arange(len(inner)) - np.repeat(outer[:-1], np.diff(outer)), np.diff(starts))
-        return _from_column(column, Kind.GROUPS, starts[outer], docs, group=group)
+        gold = _from_column(column, Kind.GROUPS, starts[outer], docs, np.diff(outer), group=group)
+        for i in np.unique(spread(outer)[inner.is_null().to_numpy(zero_copy_only=False)]):
+            gold.flaws.setdefault(int(i), Flaw("bad_gold", "expected_output holds a null where a group belongs"))
+        return gold
     values = column.to_pylist()
     if pa.types.is_struct(column.type):
         # A map that some writer inferred as a struct: every sample then has every other sample's keys, as nulls.
@@ -118,18 +137,20 @@ def _from_column(
     kind: Kind,
     offsets: Ints,
     docs: pa.Array,
+    parts: Ints,
     gains: pa.Array | None = None,
     group: Ints | None = None,
 ) -> Gold:
     n, items = len(column), len(docs)
-    noted = {"integer_ids": items} if pa.types.is_integer(docs.type) and items else {}
     absent = column.is_null().to_numpy(zero_copy_only=False)
     weights = np.ones(items)
     flaws: dict[int, Flaw] = {}
     if gains is not None:
         weights = pc.cast(gains, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        for i in np.unique(spread(offsets)[gains.is_null().to_numpy(zero_copy_only=False)]):
+            flaws[int(i)] = Flaw("bad_gold", "a gain is null")
         for i in np.unique(spread(offsets)[~np.isfinite(weights)]):
-            flaws[int(i)] = Flaw("non_finite", "a gain is null, NaN or infinite")
+            flaws.setdefault(int(i), Flaw("non_finite", "a gain is NaN or infinite"))
     gold = Gold(
         np.where(absent, Kind.NONE, kind),
         offsets,
@@ -137,23 +158,33 @@ def _from_column(
         weights,
         np.zeros(items, np.int64) if group is None else group,
         pa.nulls(n, pa.string()),
+        parts,
         flaws,
-        noted,
     )
-    return _tidy(gold)
+    gold = _tidy(gold)
+    if pa.types.is_integer(docs.type) and len(gold.docs):
+        gold.noted["integer_ids"] = int(np.count_nonzero(np.diff(gold.offsets)))
+    return gold
 
 
 def _tidy(gold: Gold) -> Gold:
     """Refuse blank ids, empty the golds that have a flaw, and take repeats out of lists that are not grouped."""
     rows = spread(gold.offsets)
+    hashes = hash_column(gold.docs)
+    graded = gold.kind == Kind.GRADED
+    if graded.any():
+        # The keys of a map have no order of their own, so give them one: equal maps are then equal content.
+        order = np.lexsort((np.where(graded[rows], hashes, np.uint64(0)), rows))
+        hashes, gold.docs = hashes[order], gold.docs.take(pa.array(order))
+        gold.gains, gold.group = gold.gains[order], gold.group[order]
+    gold.content = [*gold.columns().values(), gold.span, pa.array(gold.parts)]
     for i in np.unique(rows[blank_items(gold.docs)]):
         gold.flaws.setdefault(int(i), Flaw("bad_gold", "expected_output holds a blank document id"))
     keep = np.ones(len(gold.docs), np.bool_)
-    hashes = hash_column(gold.docs)
     firsts = first_occurrences(gold.offsets, gold.docs, hashes)
     if firsts is not None:
         keep = firsts | (gold.kind == Kind.GROUPS)[rows]
-        for i in np.unique(rows[~firsts & (gold.kind == Kind.GRADED)[rows]]):
+        for i in np.unique(rows[~firsts & graded[rows]]):
             gold.flaws.setdefault(int(i), Flaw("bad_gold", "expected_output grades one document twice"))
     if gold.flaws:
         flawed = np.zeros(len(gold.kind), np.bool_)
@@ -177,6 +208,7 @@ class _BadGoldError(Exception):
 class _Shape:
     kind: Kind
     docs: list[str]
+    parts: int = 0
     gains: list[float] | None = None
     groups: list[int] | None = None
     span: str | None = None
@@ -194,7 +226,7 @@ def _shape(value: Any) -> _Shape:
         if any(isinstance(item, (list, tuple)) for item in value):
             return _shape_of_groups(value)
         noted: set[str] = set()
-        return _Shape(Kind.IDS, [_doc_id(item, noted) for item in value], noted=noted)
+        return _Shape(Kind.IDS, [_doc_id(item, noted) for item in value], len(value), noted=noted)
     raise _BadGoldError(f"expected_output is a {type(value).__name__}, not a list, a map or a string")
 
 
@@ -202,16 +234,20 @@ def _shape_of_text(text: str) -> _Shape:
     """JSON of the other shapes, or else the expected answer itself."""
     if text.lstrip()[:1] in ("[", "{"):
         try:
-            return _shape(msgspec.json.decode(text))
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            value = json_value(text)
+        except NonFinite as error:
+            raise _BadGoldError(str(error), "non_finite") from None
+        except ValueError:
             pass
-    return _Shape(Kind.TEXT, [], span=text)
+        else:
+            return _shape(value)
+    return _Shape(Kind.TEXT, [], span=text if text.isascii() else text.encode(errors="replace").decode())
 
 
 def _shape_of_map(value: dict[Any, Any]) -> _Shape:
     noted: set[str] = set()
     docs = [_doc_id(doc, noted) for doc in value]
-    return _Shape(Kind.GRADED, docs, gains=[_gain(gain, noted) for gain in value.values()], noted=noted)
+    return _Shape(Kind.GRADED, docs, len(docs), gains=[_gain(gain, noted) for gain in value.values()], noted=noted)
 
 
 def _shape_of_groups(value: list[Any] | tuple[Any, ...]) -> _Shape:
@@ -223,7 +259,7 @@ def _shape_of_groups(value: list[Any] | tuple[Any, ...]) -> _Shape:
             raise _BadGoldError("expected_output mixes groups and single ids; make every item a list")
         docs += [_doc_id(item, noted) for item in group]
         groups += [number] * len(group)
-    return _Shape(Kind.GROUPS, docs, groups=groups, noted=noted)
+    return _Shape(Kind.GROUPS, docs, len(value), groups=groups, noted=noted)
 
 
 def _doc_id(item: Any, noted: set[str]) -> str:

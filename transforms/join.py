@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from .columns import list_column, list_offsets, places_of
+from .columns import list_column, list_offsets, list_parts, places_of
 from .decode import canonical_json
-from .hashing import bucket_of, hash_column, list_parts
+from .hashing import bucket_of, hash_column
 from .ledger import PROGRESS
 from .parse import Source, Wants
 from .records import REJECTED, Bools, Codes, Ints, Status, output_block, sample_block, unplace
@@ -166,14 +166,15 @@ def join(
     )
     rejected = []
     for side, block, found in (("samples", samples, sample_side), ("outputs", outputs, output_side)):
-        rows = _conflict_rows(block, found, sources)
-        rejected += rows
-        terms[f"{side}.rejected.conflict"] += len(rows)
+        conflicts = _conflicts(block, found, side, sources)
+        rejected.append(conflicts)
+        terms[f"{side}.rejected.conflict"] = conflicts.num_rows
     if len(kept) < len(samples):
         samples = samples.take(pa.array(kept))
     joined = Joined(samples, outcome, outputs, owner)
     terms = Counter({term: count for term, count in terms.items() if count})
-    return joined, pa.RecordBatch.from_pylist(rejected, REJECTED) if rejected else None, terms
+    turned_away = pa.concat_batches(rejected)
+    return joined, turned_away if turned_away.num_rows else None, terms
 
 
 @dataclass
@@ -194,25 +195,26 @@ def _resolve(block: pa.RecordBatch, codes: Ints, distinct: int) -> _Side:
     return _Side(codes, conflicting, defective, duplicates)
 
 
-def _conflict_rows(block: pa.RecordBatch, side: _Side, sources: tuple[Source, ...]) -> list[dict[str, str | None]]:
-    """A row for every copy of every sound record that another record of the same id contradicts."""
-    rows = np.flatnonzero(side.conflicting & ~side.defective)
-    if not len(rows):
-        return []
-    rejected: list[dict[str, str | None]] = []
-    records = block.select(["sample_id", "at"]).take(pa.array(rows)).to_pylist()
-    for record in records:
-        for at in record["at"]:
-            file, number = unplace(at)
-            source = sources[file]
-            rejected.append(
-                {
-                    "source": source.side,
-                    "location": f"{source.path}:{number}",
-                    "code": "conflict",
-                    "message": "another record has this id and different content; none of them is used",
-                    "preview": canonical_json({"id": record["sample_id"]})[:200],
-                    "sha256": None,
-                }
-            )
-    return rejected
+def _conflicts(block: pa.RecordBatch, found: _Side, side: str, sources: tuple[Source, ...]) -> pa.RecordBatch:
+    """A row for every copy of every sound record that another record of the same id contradicts.
+
+    Column by column, since there may be a million of them.
+    """
+    rows = np.flatnonzero(found.conflicting & ~found.defective)
+    offsets, places = list_parts(block["at"])
+    copies = np.diff(offsets)[rows]
+    ids = [canonical_json({"id": sample_id})[:200] for sample_id in block["sample_id"].take(pa.array(rows)).to_pylist()]
+    locations = []
+    for at in places.take(pa.array(places_of(offsets, rows))).to_pylist():
+        file, number = unplace(at)
+        locations.append(f"{sources[file].path}:{number}")
+    n = len(locations)
+    columns = {
+        "source": pa.repeat(side, n),
+        "location": pa.array(locations, pa.string()),
+        "code": pa.repeat("conflict", n),
+        "message": pa.repeat("another record has this id and different content; none of them is used", n),
+        "preview": pa.array(ids, pa.string()).take(pa.array(np.repeat(np.arange(len(rows)), copies))),
+        "sha256": pa.nulls(n, pa.string()),
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in REJECTED.names], schema=REJECTED)

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .columns import spread
+from .columns import list_parts, spread
 from .gold import Kind
-from .hashing import Hashes, hash_column, list_parts, pair_hashes
+from .hashing import Hashes, hash_column, pair_hashes
 from .join import Joined
 from .metrics.judged import Judged
 from .records import Bools, Floats, Ints
@@ -27,7 +27,7 @@ def judge(joined: Joined) -> Judged:
     output = spread(starts)
     sample = joined.owner[output]
     entry, gold = match(docs, hashes, gold_row, entries, hash_column(entries), sample)
-    row, rank = sample[entry], entry - starts[output[entry]] + 1
+    row, rank = sample[entry], list_parts(joined.outputs["ranks"])[1].to_numpy()[entry].astype(np.int64)
     order = np.argsort(row * (int(rank.max(initial=0)) + 1) + rank, kind="stable")
     row, rank, gold = row[order], rank[order], gold[order]
 
@@ -75,7 +75,7 @@ def match(
     nothing = np.zeros(0, np.int64)
     if not len(docs) or not len(entries):
         return nothing, nothing
-    gold_keys = pair_hashes(gold_row, doc_hashes.copy())
+    gold_keys = pair_hashes(gold_row, doc_hashes)
     entry_keys = pair_hashes(sample, entry_hashes)
     shift = np.uint64(64 - max(6, int(len(docs) * _SLOTS_PER_PAIR).bit_length()))
     table = np.zeros(1 << (64 - int(shift)), np.bool_)

@@ -10,21 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .columns import as_strings, blank_items, is_texts, list_column
+from .columns import as_strings, is_texts, list_column
 from .decode import Decoded, Flaw, OutputRecord, SampleRecord, canonical_json, decode_lines, decode_rows
+from .digest import digest_columns
 from .gold import Gold, Kind, read_gold, read_gold_column
-from .hashing import digest_columns
+from .ids import Ids, read_id_column, read_ids
+from .layouts import plain, plain_type
 from .limits import BrokenInput
+from .metadata import Metadata, read_metadata, read_metadata_column
 from .records import (
     DEFECTS,
     REJECTED,
+    Bools,
     Columns,
-    Ints,
     Lines,
     Refused,
     Rows,
@@ -32,13 +34,10 @@ from .records import (
     place,
     sample_block,
 )
-from .retrieved import Retrieved, rank, read_retrieved, read_retrieved_column
-
-NO_VALUE = "(none)"
+from .retrieved import ASIDE, Retrieved, rank, read_retrieved, read_retrieved_column
+from .sieve import Sieve
 
 _PREVIEW = 200
-_LONGEST_ID = 512
-_CONTROLS = r"[\x00-\x1f\x7f\x{80}-\x{9f}]"
 _LISTS = ("actual_output", "actualOutput", "retrieved")
 
 
@@ -79,64 +78,55 @@ def parse_samples(raw: Raw, source: Source, wants: Wants) -> Parsed:
     if isinstance(raw, Columns):
         return _sample_columns(raw, source, wants)
     decoded = _decode(raw, SampleRecord)
-    metadata = [_metadata(record.metadata, i, decoded.flaws) for i, record in enumerate(decoded.records)]
     gold = read_gold([None if i in decoded.flaws else r.expected_output for i, r in enumerate(decoded.records)])
-    answers = pa.array([_string(record.answer) for record in decoded.records], pa.string())
-    slices = [[slice_values(fields.get(name)) for fields in metadata] for name in wants.slice_by]
-    rest = [canonical_json([r.input, r.metadata]) for r in decoded.records]
+    rest = [canonical_json([r.input, r.metadata, r.answer]) for r in decoded.records]
     return _assemble_samples(
-        ids=_ids([record.id for record in decoded.records]),
+        ids=read_ids([record.id for record in decoded.records]),
         gold=gold,
-        answers=answers,
-        k=np.array([_k(fields.get("k")) for fields in metadata], np.int64),
-        slices=[pa.array(values, pa.list_(pa.string())) for values in slices],
+        answers=pa.array([_string(record.answer) for record in decoded.records], pa.string()),
+        metadata=read_metadata([record.metadata for record in decoded.records], wants.slice_by),
         rest=[pa.array(rest, pa.string())],
         rows=_Provenance(source, decoded.numbers, lambda i: decoded.raw[i], decoded.flaws),
         wants=wants,
     )
 
 
-def parse_outputs(raw: Raw, source: Source, wants: Wants) -> Parsed:
-    """Outputs of one raw block."""
+def parse_outputs(raw: Raw, source: Source, wants: Wants, sieve: Sieve | None = None) -> Parsed:
+    """Outputs of one raw block; with a sieve, only the entries that may be judged go on."""
     if isinstance(raw, Refused):
         return _refused(raw, source)
     if isinstance(raw, Columns):
-        return _output_columns(raw, source, wants)
+        return _output_columns(raw, source, wants, sieve)
     decoded = _decode(raw, OutputRecord)
-    extras = [[r.error, r.answer, r.citations, r.latency_ms, r.usage, r.cost] for r in decoded.records]
-    rest = [canonical_json(extra) if any(e is not None for e in extra) else None for extra in extras]
     return _assemble_outputs(
-        ids=_ids([record.id for record in decoded.records]),
+        ids=read_ids([record.id for record in decoded.records]),
         retrieved=read_retrieved(decoded.records, decoded.flaws),
-        rest=[pa.array(rest, pa.string())],
         rows=_Provenance(source, decoded.numbers, lambda i: decoded.raw[i], decoded.flaws),
         wants=wants,
+        sieve=sieve,
     )
 
 
 def check_columns(schema: pa.Schema, side: str) -> str | None:
     """What a columnar file lacks, expected against found; None when it will do."""
-    names = set(schema.names)
+    kinds = dict(zip(schema.names, schema.types, strict=True))
     found = ", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns"
-    if "id" not in names:
-        return f"expected a column `id`, found {found}"
-    if not (is_texts(schema.field("id").type) or pa.types.is_integer(schema.field("id").type)):
-        return f"expected `id` to hold strings or integers, found {schema.field('id').type}"
     body = ("expected_output", "answer") if side == "samples" else (*_LISTS, "error")
-    if not names & set(body):
+    for name in ("id", *body):
+        if schema.names.count(name) > 1:
+            return f"expected one column `{name}`, found {found}"
+    if "id" not in kinds:
+        return f"expected a column `id`, found {found}"
+    kind = plain_type(kinds["id"])
+    if not (is_texts(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        return f"expected `id` to hold strings or integers, found {kinds['id']}"
+    if not set(kinds) & set(body):
         return f"expected a column {' or '.join(f'`{name}`' for name in body[:3])}, found {found}"
-    for name in names & {"expected_output", *_LISTS}:
-        kind = schema.field(name).type
+    for name in set(kinds) & {"expected_output", *_LISTS}:
+        kind = plain_type(kinds[name])
         if not (pa.types.is_nested(kind) or is_texts(kind) or pa.types.is_null(kind)):
-            return f"expected `{name}` to hold lists, maps or JSON text, found {kind}"
+            return f"expected `{name}` to hold lists, maps or JSON text, found {kinds[name]}"
     return None
-
-
-def slice_values(value: Any) -> list[str]:
-    """The slice values of a metadata field: each item of a list once, non-strings as JSON, nothing as `(none)`."""
-    items = value if isinstance(value, (list, tuple)) else [value]
-    texts = [item if isinstance(item, str) else canonical_json(item) for item in items if item is not None]
-    return list(dict.fromkeys(text.encode(errors="replace").decode() for text in texts)) or [NO_VALUE]
 
 
 @dataclass
@@ -154,71 +144,91 @@ def _decode(raw: Lines | Rows, record_type: type[Any]) -> Decoded:
 
 
 def _sample_columns(raw: Columns, source: Source, wants: Wants) -> Parsed:
-    batch = _checked(raw.batch, source)
-    n = batch.num_rows
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    flaws: dict[int, Flaw] = {}
-    metadata = _field_values(columns.get("metadata"), ("k", *wants.slice_by), n, flaws)
-    gold = columns.get("expected_output")
-    answer = columns.get("answer")
+    table = _table(raw, source, SampleRecord)
+    columns, n = table.columns, raw.batch.num_rows
+    answer = columns["answer"]
     return _assemble_samples(
-        ids=_id_column(columns["id"]),
-        gold=read_gold([None] * n) if gold is None else read_gold_column(gold),
-        answers=pa.nulls(n, pa.string()) if answer is None or not is_texts(answer.type) else as_strings(answer),
-        k=np.zeros(n, np.int64) if metadata is None else np.array([_k(v) for v in metadata["k"]], np.int64),
-        slices=[_slice_column(metadata, name, n) for name in wants.slice_by],
-        rest=[columns[name] for name in ("input", "metadata") if name in columns],
-        rows=_provenance(raw, source, flaws),
+        ids=table.ids(),
+        gold=read_gold_column(columns["expected_output"]),
+        answers=as_strings(answer) if is_texts(answer.type) else pa.nulls(n, pa.string()),
+        metadata=read_metadata_column(columns["metadata"], wants.slice_by),
+        rest=[columns["input"], columns["metadata"], answer],
+        rows=table.provenance(source),
         wants=wants,
     )
 
 
-def _output_columns(raw: Columns, source: Source, wants: Wants) -> Parsed:
-    batch = _checked(raw.batch, source)
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    present = [name for name in _LISTS if name in columns]
+def _output_columns(raw: Columns, source: Source, wants: Wants, sieve: Sieve | None) -> Parsed:
+    table = _table(raw, source, OutputRecord)
+    columns = table.columns
+    lists = [columns[name] for name in _LISTS if not pa.types.is_null(columns[name].type)]
     retrieved = None
-    if len(present) == 1:
-        error = _error_column(columns.get("error"), batch.num_rows)
-        lists = columns[present[0]]
-        if pa.types.is_struct(lists.type) and lists.type.get_field_index("retrieved") >= 0:
-            if lists.type.get_field_index("error") < 0:
-                lists = pc.struct_field(lists, "retrieved")
-        retrieved = read_retrieved_column(lists, error)
+    if len(lists) == 1:
+        aside = {name: columns[name] for name in ASIDE}
+        body = lists[0]
+        within: dict[str, pa.Array] = {}
+        if pa.types.is_struct(body.type):
+            within = {each.name: pc.struct_field(body, each.name) for each in body.type}
+            body = within.get("retrieved", body)
+        # What is said twice, and an error within, is sorted out record by record.
+        if not any(name in within and (name == "error" or name in raw.batch.schema.names) for name in ASIDE):
+            aside |= {name: column for name, column in within.items() if name in aside}
+            retrieved = read_retrieved_column(body, _error_column(columns["error"]), list(aside.values()))
     if retrieved is None:
-        rows = Rows(list(_numbers(raw)), batch.to_pylist())
-        return parse_outputs(rows, source, wants)
-    extras = ("error", "answer", "citations", "latency_ms", "usage", "cost")
-    return _assemble_outputs(
-        ids=_id_column(columns["id"]),
-        retrieved=retrieved,
-        rest=[columns[name] for name in extras if name in columns],
-        rows=_provenance(raw, source, {}),
-        wants=wants,
-    )
+        records = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)).to_pylist()
+        decoded = decode_rows(Rows(list(table.numbers), records), OutputRecord)
+        table.flaws.update(decoded.flaws)
+        retrieved = read_retrieved(decoded.records, decoded.flaws)
+    return _assemble_outputs(table.ids(), retrieved, table.provenance(source), wants, sieve)
 
 
-def _checked(batch: pa.RecordBatch, source: Source) -> pa.RecordBatch:
-    problem = check_columns(batch.schema, source.side)
+@dataclass
+class _Table:
+    """The contract's columns of a batch in plain layouts, those that it lacks as nulls; rows with bad text marked."""
+
+    numbers: range
+    columns: dict[str, pa.Array]
+    flaws: dict[int, Flaw]
+    unreadable: Bools
+    """Rows whose id is not UTF-8."""
+
+    def ids(self) -> Ids:
+        ids = read_id_column(self.columns["id"])
+        for i in np.flatnonzero(self.unreadable):
+            ids.flaws[int(i)] = self.flaws[int(i)]
+        return ids
+
+    def provenance(self, source: Source) -> "_Provenance":
+        return _Provenance(source, self.numbers, self.row, self.flaws)
+
+    def row(self, i: int) -> dict[str, Any]:
+        values = {name: column[i].as_py() for name, column in self.columns.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def _table(raw: Columns, source: Source, record_type: type[Any]) -> _Table:
+    problem = check_columns(raw.batch.schema, source.side)
     if problem is not None:
         raise BrokenInput(source.path, problem)
-    return batch
-
-
-def _numbers(raw: Columns) -> range:
-    return range(raw.first, raw.first + raw.batch.num_rows)
-
-
-def _provenance(raw: Columns, source: Source, flaws: dict[int, Flaw]) -> _Provenance:
-    return _Provenance(source, _numbers(raw), lambda i: raw.batch.slice(i, 1).to_pylist()[0], flaws)
+    n = raw.batch.num_rows
+    given = dict(zip(raw.batch.schema.names, raw.batch.columns, strict=True))
+    table = _Table(range(raw.first, raw.first + n), {}, {}, np.zeros(n, np.bool_))
+    for name in record_type.__struct_fields__:
+        column, bad = plain(given.get(name, pa.nulls(n)))
+        table.columns[name] = column
+        # `input` may hold anything, so also bytes that are no text.
+        if bad is not None and name != "input":
+            for i in np.flatnonzero(bad):
+                table.flaws.setdefault(int(i), Flaw("bad_utf8", f"`{name}` holds text that is not UTF-8"))
+            table.unreadable |= bad & (name == "id")
+    return table
 
 
 def _assemble_samples(
-    ids: "_Ids",
+    ids: Ids,
     gold: Gold,
     answers: pa.StringArray,
-    k: Ints,
-    slices: list[pa.Array],
+    metadata: Metadata,
     rest: list[pa.Array],
     rows: _Provenance,
     wants: Wants,
@@ -226,28 +236,28 @@ def _assemble_samples(
     spans = pc.coalesce(answers, gold.span)
     for i in np.flatnonzero((gold.kind == Kind.NONE) & spans.is_null().to_numpy(zero_copy_only=False)):
         gold.flaws.setdefault(int(i), Flaw("bad_gold", "the sample has neither expected_output nor answer"))
-    body = gold.columns()
     noted = {**gold.noted, "integer_sample_ids": ids.integers}
-    fields = {"k": pa.array(k, pa.int32()), **body}
-    fields |= {f"slice:{name}": column for name, column in zip(wants.slice_by, slices, strict=True)}
+    fields = {"k": pa.array(metadata.k, pa.int32()), **gold.columns()}
+    fields |= {f"slice:{name}": column for name, column in zip(wants.slice_by, metadata.slices, strict=True)}
     if wants.texts:
         fields["answer"] = spans
-    content = [*body.values(), spans, *rest]
-    return _assemble(ids, fields, content, gold.flaws, rows, noted, sample_block(wants.slice_by, wants.texts))
+    flaws = {**metadata.flaws, **gold.flaws}
+    return _assemble(ids, fields, [*gold.content, *rest], flaws, rows, noted, sample_block(wants.slice_by, wants.texts))
 
 
 def _assemble_outputs(
-    ids: "_Ids", retrieved: Retrieved, rest: list[pa.Array], rows: _Provenance, wants: Wants
+    ids: Ids, retrieved: Retrieved, rows: _Provenance, wants: Wants, sieve: Sieve | None
 ) -> Parsed:
-    content = [*retrieved.content(), *rest]
-    ranking = rank(retrieved, wants.depth, wants.texts)
+    ranking = rank(retrieved, ids.column, wants.depth, wants.texts, sieve)
     fields: dict[str, pa.Array] = {
         "error": pa.array(retrieved.error),
         "length": pa.array(ranking.length, pa.int32()),
         "docs": ranking.docs,
+        "ranks": ranking.ranks,
     }
     if wants.texts:
-        fields["texts"] = ranking.texts if ranking.texts is not None else pa.nulls(len(ids.column), pa.list_(pa.string()))
+        no_texts = pa.nulls(len(ids.column), pa.list_(pa.string()))
+        fields["texts"] = no_texts if ranking.texts is None else ranking.texts
     noted = {
         **retrieved.noted,
         "integer_sample_ids": ids.integers,
@@ -255,11 +265,11 @@ def _assemble_outputs(
         "repeated_entries": int(ranking.repeats.sum()),
         "errors": int(np.count_nonzero(retrieved.error)),
     }
-    return _assemble(ids, fields, content, retrieved.flaws, rows, noted, output_block(wants.texts))
+    return _assemble(ids, fields, retrieved.content(), retrieved.flaws, rows, noted, output_block(wants.texts))
 
 
 def _assemble(
-    ids: "_Ids",
+    ids: Ids,
     fields: dict[str, pa.Array],
     content: list[pa.Array],
     body_flaws: dict[int, Flaw],
@@ -274,7 +284,7 @@ def _assemble(
     flaws = {**body_flaws, **ids.flaws, **rows.flaws}
     if flaws:
         # The body of a flawed record was not kept, so its raw form stands in for its content.
-        stand_in = [None] * n
+        stand_in: list[str | None] = [None] * n
         for i in flaws:
             stand_in[i] = _raw_text(rows.raw(i))
         content = [*content, pa.array(stand_in, pa.string())]
@@ -283,7 +293,8 @@ def _assemble(
     high, low = digest_columns(content)
     defect = np.zeros(n, np.int8)
     for i, flaw in flaws.items():
-        defect[i] = DEFECTS.index(flaw.code) if flaw.code in DEFECTS else 0
+        # Any flaw keeps a record from being scored, also one that this side has no word of its own for.
+        defect[i] = DEFECTS.index(flaw.code if flaw.code in DEFECTS else "bad_output")
     at = np.fromiter((place(source.number, number) for number in rows.numbers), np.int64, n)
     columns = {
         "sample_id": ids.column,
@@ -330,106 +341,18 @@ def _raw_text(raw: Any) -> str:
     return raw.decode(errors="replace") if isinstance(raw, bytes) else canonical_json(raw)
 
 
-@dataclass
-class _Ids:
-    column: pa.StringArray
-    flaws: dict[int, Flaw]
-    integers: int
-
-
-def _ids(values: list[Any]) -> _Ids:
-    flaws: dict[int, Flaw] = {}
-    integers = 0
-    if set(map(type, values)) != {str}:
-        values = list(values)
-        for i, value in enumerate(values):
-            if isinstance(value, str):
-                continue
-            values[i] = None
-            if value is None:
-                continue
-            if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-                values[i] = str(value)
-                integers += 1
-            else:
-                flaws[i] = Flaw("bad_id", f"the id is a {type(value).__name__}, not a string or an integer")
-    for i, value in enumerate(values):
-        if value is not None and not value.isascii() and value != value.encode(errors="replace").decode():
-            values = [*values[:i], None, *values[i + 1 :]]
-            flaws[i] = Flaw("bad_id", "the id is not valid Unicode")
-    return _checked_ids(pa.array(values, pa.string()), flaws, integers)
-
-
-def _id_column(column: pa.Array) -> _Ids:
-    integers = len(column) - column.null_count if pa.types.is_integer(column.type) else 0
-    return _checked_ids(as_strings(column), {}, integers)
-
-
-def _checked_ids(column: pa.StringArray, flaws: dict[int, Flaw], integers: int) -> _Ids:
-    for i in np.flatnonzero(blank_items(column)):
-        flaws.setdefault(int(i), Flaw("missing_id", "the record has no id, or a blank one"))
-    for i in _where(pc.greater(pc.utf8_length(column), _LONGEST_ID)):
-        flaws.setdefault(i, Flaw("bad_id", f"the id is longer than {_LONGEST_ID} characters"))
-    for i in _where(pc.match_substring_regex(column, _CONTROLS)):
-        flaws.setdefault(i, Flaw("bad_id", "the id holds control characters"))
-    return _Ids(column, flaws, integers)
-
-
-def _where(mask: pa.Array) -> list[int]:
-    found: list[int] = np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False)).tolist()
-    return found
-
-
-def _metadata(value: Any, i: int, flaws: dict[int, Flaw]) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if isinstance(value, str):
-        try:
-            value = msgspec.json.decode(value)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            pass
-    if isinstance(value, dict):
-        return value
-    flaws.setdefault(i, Flaw("bad_gold", "metadata is not an object"))
-    return {}
-
-
-def _field_values(
-    column: pa.Array | None, names: tuple[str, ...], n: int, flaws: dict[int, Flaw]
-) -> dict[str, list[Any]] | None:
-    """The values of some metadata fields, column by column; None when there is no metadata."""
-    if column is None or pa.types.is_null(column.type):
-        return None
-    if pa.types.is_struct(column.type):
-        known = [name for name in names if column.type.get_field_index(name) >= 0]
-        absent: dict[str, list[Any]] = {name: [None] * n for name in names if name not in known}
-        return absent | {name: pc.struct_field(column, name).to_pylist() for name in known}
-    values = column.to_pylist()
-    if pa.types.is_map(column.type):
-        values = [None if value is None else dict(value) for value in values]
-    fields = [_metadata(value, i, flaws) for i, value in enumerate(values)]
-    return {name: [each.get(name) for each in fields] for name in names}
-
-
-def _slice_column(metadata: dict[str, list[Any]] | None, name: str, n: int) -> pa.Array:
-    values = [None] * n if metadata is None else metadata[name]
-    return pa.array([slice_values(value) for value in values], pa.list_(pa.string()))
-
-
-def _error_column(column: pa.Array | None, n: int) -> Any:
-    if column is None or pa.types.is_null(column.type):
-        return np.zeros(n, np.bool_)
+def _error_column(column: pa.Array) -> Bools:
+    """Where `error` is set, by the rule for Python values."""
     if pa.types.is_boolean(column.type):
-        return column.fill_null(False).to_numpy(zero_copy_only=False)
-    if is_texts(column.type):
-        return pc.not_equal(as_strings(column), "").fill_null(False).to_numpy(zero_copy_only=False)
-    return column.is_valid().to_numpy(zero_copy_only=False)
-
-
-def _k(value: Any) -> int:
-    """A sample's own cutoff, or 0 where it has no valid one."""
-    valid = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 < value < 2**31
-    return int(value) if valid else 0
+        found = column.fill_null(False)
+    elif is_texts(column.type):
+        found = pc.not_equal(as_strings(column), "").fill_null(False)
+    elif pa.types.is_floating(column.type):
+        found = pc.invert(pc.is_null(column, nan_is_null=True))
+    else:
+        found = column.is_valid()
+    where: Bools = found.to_numpy(zero_copy_only=False)
+    return where
 
 
 def _string(value: Any) -> str | None:

@@ -109,6 +109,7 @@ def output_block(texts: bool) -> pa.Schema:
         pa.field("error", pa.bool_()),
         pa.field("length", pa.int32()),
         pa.field("docs", pa.list_(pa.string())),
+        pa.field("ranks", pa.list_(pa.int32())),
     ]
     return pa.schema([*fields, pa.field("texts", pa.list_(pa.string()))] if texts else fields)
 

@@ -59,7 +59,7 @@ def _may_repeat(offsets: Ints, hashes: Hashes) -> Bools:
     return found
 
 
-def _rows_with_ties(narrow: np.ndarray, starts: Ints, lengths: Ints, longest: int) -> Bools:  # type: ignore[type-arg]
+def _rows_with_ties(narrow: np.ndarray, starts: Ints, lengths: Ints, longest: int) -> Bools:
     columns = np.arange(longest)
     if (lengths == longest).all():
         matrix = narrow[starts[:, None] + columns]

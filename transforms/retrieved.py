@@ -4,16 +4,29 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .columns import as_strings, blank_items, is_list, is_number, is_texts, list_column, list_offsets, spread
-from .decode import Flaw, OutputRecord, doc_id
-from .hashing import hash_column, list_parts
+from .columns import (
+    as_strings,
+    blank_items,
+    is_list,
+    is_number,
+    is_texts,
+    list_column,
+    list_offsets,
+    list_parts,
+    spread,
+)
+from .decode import Flaw, NonFinite, OutputRecord, canonical_json, doc_id, json_value
+from .hashing import hash_column
 from .records import Bools, Ints
 from .repeats import first_occurrences
+from .sieve import Sieve
+
+ASIDE = ("error", "answer", "citations", "latency_ms", "usage", "cost")
+"""Fields beside the list, at the top level or within `actual_output`; part of the content, though not scored."""
 
 
 @dataclass
@@ -26,6 +39,8 @@ class Retrieved:
     scores: pa.Array | None
     error: Bools
     """Whether the system said that it failed."""
+    aside: list[pa.Array]
+    """The fields beside the list, as columns to digest."""
     flaws: dict[int, Flaw] = field(default_factory=dict)
     noted: dict[str, int] = field(default_factory=dict)
 
@@ -42,43 +57,56 @@ class Retrieved:
                 rows = spread(self.offsets)[part.is_valid().to_numpy(zero_copy_only=False)]
                 any_valid = pa.array(np.bincount(rows, minlength=len(self.error)) > 0)
                 columns.append(pc.if_else(any_valid, list_column(self.offsets, part), pa.scalar(None)))
-        return columns
+        return [*columns, *self.aside]
 
 
 @dataclass
 class Ranking:
-    """What the standard reads of a list: each document at its first rank, no deeper than asked."""
+    """What goes on of a list: documents with their ranks, each at its first place; those that can matter."""
 
     length: Ints
     """Documents in the whole list, repeats not counted."""
     repeats: Ints
     """How many entries repeat an earlier one."""
     docs: pa.ListArray
+    ranks: pa.ListArray
     texts: pa.ListArray | None
 
 
-def rank(retrieved: Retrieved, depth: int | None, with_texts: bool) -> Ranking:
-    """Take out repeats, first kept, on the full list; then cut to the depth."""
+def rank(
+    retrieved: Retrieved, ids: pa.Array, depth: int | None = None, with_texts: bool = False, sieve: Sieve | None = None
+) -> Ranking:
+    """Rank the whole list without its repeats, first kept; then leave out what is too deep or cannot be judged."""
     offsets, n = retrieved.offsets, len(retrieved.error)
-    rows = spread(offsets)
-    keep = first_occurrences(offsets, retrieved.docs, hash_column(retrieved.docs))
     given = np.diff(offsets)
-    length = given if keep is None else np.bincount(rows[keep], minlength=n)
-    if depth is not None and (length > depth).any():
-        if keep is None:
-            keep = np.ones(len(rows), np.bool_)
-        position = np.cumsum(keep) - np.repeat(np.concatenate(([0], np.cumsum(length)))[:-1], given)
-        keep = keep & (position <= depth)
-    docs, texts = retrieved.docs, retrieved.texts if with_texts else None
-    if keep is not None:
-        offsets = list_offsets(np.bincount(rows[keep], minlength=n))
-        docs = docs.filter(pa.array(keep))
-        texts = None if texts is None else texts.filter(pa.array(keep))
+    hashes = hash_column(retrieved.docs)
+    firsts = first_occurrences(offsets, retrieved.docs, hashes)
+    wanted = np.ones(len(hashes), np.bool_) if firsts is None else firsts
+    if sieve is not None:
+        wanted = wanted & sieve.holds(np.repeat(hash_column(ids), given), hashes)
+    entry = np.flatnonzero(wanted)
+    row = np.repeat(np.arange(n), given)[entry]
+    ranks = entry - offsets[row] + 1
+    repeats = np.zeros(n, np.int64)
+    if firsts is not None:
+        dropped = np.concatenate(([0], np.cumsum(~firsts)))
+        ranks -= dropped[entry] - dropped[offsets[row]]
+        repeats = dropped[offsets[1:]] - dropped[offsets[:-1]]
+    if depth is not None:
+        near = ranks <= depth
+        entry, row, ranks = entry[near], row[near], ranks[near]
+    kept = list_offsets(np.bincount(row, minlength=n))
+    whole = len(entry) == len(hashes)
+    docs, texts = (
+        part if part is None or whole else part.take(pa.array(entry))
+        for part in (retrieved.docs, retrieved.texts if with_texts else None)
+    )
     return Ranking(
-        length,
-        given - length,
-        list_column(offsets, as_strings(docs)),
-        None if texts is None else list_column(offsets, as_strings(texts)),
+        given - repeats,
+        repeats,
+        list_column(kept, as_strings(docs)),
+        list_column(kept, pa.array(ranks, pa.int32())),
+        None if texts is None else list_column(kept, as_strings(texts)),
     )
 
 
@@ -88,17 +116,17 @@ def read_retrieved(records: list[OutputRecord], flaws: dict[int, Flaw]) -> Retri
     noted: dict[str, int] = {}
     lengths, error = np.zeros(len(records), np.int64), np.zeros(len(records), np.bool_)
     entries: list[_Entries] = []
+    aside: list[str | None] = [None] * len(records)
     for i, record in enumerate(records):
         if i in found:
             continue
         try:
-            body, failed = _body(record)
-            error[i] = failed
-            parts = _entries(body)
+            body = _body(record)
+            parts = _entries(body.items)
         except _BadOutputError as bad:
             found[i] = Flaw(bad.code, str(bad))
-            error[i] = False
             continue
+        error[i], aside[i] = body.failed, body.aside
         lengths[i] = len(parts.docs)
         entries.append(parts)
         for word in parts.noted:
@@ -107,10 +135,11 @@ def read_retrieved(records: list[OutputRecord], flaws: dict[int, Flaw]) -> Retri
     docs = pa.array([doc for part in entries for doc in part.docs], pa.string())
     texts = _flat([part.texts for part in entries], [len(part.docs) for part in entries], pa.string())
     scores = _flat([part.scores for part in entries], [len(part.docs) for part in entries], pa.float64())
-    return _without_blanks(Retrieved(offsets, docs, texts, scores, error, found, noted))
+    beside = [pa.array(aside, pa.string())]
+    return _without_blanks(Retrieved(offsets, docs, texts, scores, error, beside, found, noted))
 
 
-def read_retrieved_column(lists: pa.Array, error: Bools) -> Retrieved | None:
+def read_retrieved_column(lists: pa.Array, error: Bools, aside: list[pa.Array]) -> Retrieved | None:
     """Lists from an Arrow column of strings, integers or {id, text, score}; None where it holds something else."""
     if not is_list(lists.type):
         return None
@@ -126,13 +155,13 @@ def read_retrieved_column(lists: pa.Array, error: Bools) -> Retrieved | None:
         texts = fields.get("text")
         texts = None if texts is None or not is_texts(texts.type) else texts
         scores = fields.get("score")
-        scores = None if scores is None or not is_number(scores.type) else scores.cast(pa.float64())
+        scores = None if scores is None or not is_number(scores.type) else scores.cast(pa.float64(), safe=False)
     else:
         docs = items
     if not (is_texts(docs.type) or pa.types.is_integer(docs.type)):
         return None
-    noted = {"integer_ids": len(docs)} if pa.types.is_integer(docs.type) and len(docs) else {}
-    docs = as_strings(docs) if pa.types.is_integer(docs.type) else docs
+    integers = pa.types.is_integer(docs.type)
+    docs = as_strings(docs) if integers else docs
     flaws: dict[int, Flaw] = {}
     for i in np.flatnonzero(lists.is_null().to_numpy(zero_copy_only=False) & ~error):
         flaws[int(i)] = Flaw("bad_output", "there is no list of retrieved documents")
@@ -141,7 +170,10 @@ def read_retrieved_column(lists: pa.Array, error: Bools) -> Retrieved | None:
         wild = np.isinf(numbers) | (np.isnan(numbers) & scores.is_valid().to_numpy(zero_copy_only=False))
         for i in np.unique(spread(offsets)[wild]):
             flaws[int(i)] = Flaw("non_finite", "a score is NaN or infinite")
-    return _without_blanks(Retrieved(offsets, docs, texts, scores, error, flaws, noted))
+    retrieved = _without_blanks(Retrieved(offsets, docs, texts, scores, error, aside, flaws))
+    if integers and len(retrieved.docs):
+        retrieved.noted["integer_ids"] = int(np.count_nonzero(np.diff(retrieved.offsets)))
+    return retrieved
 
 
 def _without_blanks(retrieved: Retrieved) -> Retrieved:
@@ -151,6 +183,7 @@ def _without_blanks(retrieved: Retrieved) -> Retrieved:
         retrieved.flaws.setdefault(int(i), Flaw("bad_output", "a retrieved entry has a blank document id"))
     flawed = np.zeros(len(retrieved.error), np.bool_)
     flawed[list(retrieved.flaws)] = True
+    retrieved.error = retrieved.error & ~flawed
     keep = ~flawed[rows]
     if not keep.all():
         mask = pa.array(keep)
@@ -175,45 +208,62 @@ class _Entries:
     noted: set[str] = field(default_factory=set)
 
 
-def _body(record: OutputRecord) -> tuple[Any, bool]:
-    """The list itself, whichever way it was wrapped, and whether an error was reported."""
-    body = record.actual_output
-    body = record.actualOutput if body is None else body
-    error = record.error
-    if isinstance(body, str):
-        try:
-            body = msgspec.json.decode(body)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            if _is_set(error):
-                return [], True
-            raise _BadOutputError("actual_output is text that is not JSON") from None
-    if body is None:
-        body = record.retrieved
-    elif isinstance(body, dict):
-        error = body.get("error") if error is None else error
-        if body and "retrieved" not in body and not _is_set(error):
-            raise _BadOutputError("actual_output has no `retrieved`")
-        body = body.get("retrieved", [])
-        if isinstance(body, str):
-            body = _decoded(body)
-    if _is_set(error):
-        return body if isinstance(body, (list, tuple)) else [], True
-    if isinstance(body, str):
-        body = _decoded(body)
-    if not isinstance(body, (list, tuple)):
-        raise _BadOutputError("there is no list of retrieved documents")
-    return body, False
+@dataclass
+class _Body:
+    items: list[Any] | tuple[Any, ...]
+    failed: bool
+    aside: str | None
 
 
-def _decoded(text: str) -> Any:
+def _body(record: OutputRecord) -> _Body:
+    """The list itself, whichever way it was wrapped, whether an error was reported, and what else there is."""
+    given = record.actualOutput if record.actual_output is None else record.actual_output
+    within: dict[str, Any] = {}
+    items: Any = None
+    reason = "there is no list of retrieved documents"
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise _BadOutputError("`retrieved` is text that is not JSON") from None
+        body = _decoded(given, "actual_output")
+        if isinstance(body, dict):
+            within = body
+            items = _decoded(body.get("retrieved", None if body else []), "`retrieved`")
+            reason = reason if "retrieved" in body else "actual_output has no `retrieved`"
+        else:
+            items = _decoded(record.retrieved, "`retrieved`") if body is None else body
+    except _BadOutputError:
+        # A system that failed may say anything in place of a list.
+        if not (_is_set(record.error) or _is_set(within.get("error"))):
+            raise
+    beside = [getattr(record, name) for name in ASIDE]
+    beside = [within.get(name) if value is None else value for name, value in zip(ASIDE, beside, strict=True)]
+    failed = _is_set(beside[0])
+    if not isinstance(items, (list, tuple)):
+        if not failed:
+            raise _BadOutputError(reason)
+        beside.append(given if items is None else items)
+        items = []
+    aside = canonical_json(beside) if any(value is not None for value in beside) else None
+    return _Body(items, failed, aside)
+
+
+def _decoded(value: Any, name: str) -> Any:
+    """A value that may have come as JSON text, even twice over."""
+    for _ in range(2):
+        if not isinstance(value, str):
+            break
+        try:
+            value = json_value(value)
+        except NonFinite as error:
+            raise _BadOutputError(str(error), "non_finite") from None
+        except ValueError:
+            raise _BadOutputError(f"{name} is text that is not JSON") from None
+    return value
 
 
 def _is_set(error: Any) -> bool:
-    return error is not None and error is not False and error != ""
+    """Whether an `error` field says that there was one; data frames say NaN for a field that is not there."""
+    if isinstance(error, (bool, np.bool_, str)):
+        return bool(error)
+    return error is not None and not (isinstance(error, float) and math.isnan(error))
 
 
 def _entries(items: list[Any] | tuple[Any, ...]) -> _Entries:

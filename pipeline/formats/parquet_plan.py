@@ -10,7 +10,7 @@ from transforms.limits import MIB, Limits
 
 from .parquet_pages import Chunk, Unsound, longest_entry, longest_row
 
-BATCH_BYTES = 64 * MIB
+BATCH_BYTES = 16 * MIB
 """What a batch should come to."""
 ROW_BYTES = 256 * MIB
 """What one row, or the pages that have to be unpacked for it, may come to."""
