@@ -39,12 +39,13 @@ def main(argv: list[str] | None = None) -> int:
 
 def run_and_show(plan: "Plan", beam_args: list[str], debug: bool) -> int:
     """Run the job, and print the attempt it committed (not whatever CURRENT says by then)."""
-    from .runners import set_up_logging
+    from .runners import keep_freed_memory, set_up_logging
 
     set_up_logging(debug)
     # What a run keeps, it keeps for good, and its blocks hold no cycles: looking for garbage as often as Python does
     # by itself costs a tenth of a run.
     gc.set_threshold(200_000, 20, 100)
+    keep_freed_memory()
     from transforms.ledger import PROGRESS
 
     from . import job

@@ -6,7 +6,7 @@ publishes nothing, and no runner retries what cannot get better.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import apache_beam as beam
 import pyarrow as pa
@@ -72,7 +72,7 @@ class ReadOutputs(beam.PTransform):
         return root | _read(self.files, _ReadFileFn(parse_outputs, OUTPUT_COLUMNS, self.reading), *sides)
 
 
-_Found = (
+_Found: TypeAlias = (
     pa.RecordBatch
     | TaggedOutput[Literal["rejected"], pa.RecordBatch]
     | TaggedOutput[Literal["terms"], tuple[str, int]]

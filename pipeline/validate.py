@@ -66,7 +66,8 @@ class Report:
             for row in side.rejects[:_EXAMPLES]:
                 yield f"  {row['location']}: {row['code']}: {row['message']}: {row['preview'][:80]}"
         both = len(self.samples.ids & self.outputs.ids)
-        yield f"join: {both} of {len(self.samples.ids)} sample ids have an output{why(self.samples.ids, self.outputs.ids)}"
+        hint = why(self.samples.ids, self.outputs.ids)
+        yield f"join: {both} of {len(self.samples.ids)} sample ids have an output{hint}"
         yield f"      {len(self.outputs.ids - self.samples.ids)} output ids have no sample"
 
 

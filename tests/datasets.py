@@ -92,7 +92,7 @@ def dirty(rng: random.Random, n: int) -> Dirty:
     count = made.ledger
 
     def add(side: str, record: Any, code: str | None = None) -> None:
-        line = record if isinstance(record, bytes) else json.dumps(record).encode()
+        line = record if isinstance(record, bytes) else json.dumps(record).encode()  # json writes NaN as it is
         lines[side].append((line, code))
         count[side]["read"] += 1
         if code is not None:
@@ -132,7 +132,11 @@ def dirty(rng: random.Random, n: int) -> Dirty:
         elif fate == "error":
             add("outputs", {"id": sample_id, "error": "timeout"})
         elif fate == "nan":
-            add("outputs", f'{{"id": "{sample_id}", "actual_output": [{{"id": "a", "score": NaN}}]}}'.encode(), "non_finite")
+            add(
+                "outputs",
+                f'{{"id": "{sample_id}", "actual_output": [{{"id": "a", "score": NaN}}]}}'.encode(),
+                "non_finite",
+            )
         elif fate == "half":
             add("outputs", ranked, "conflict")
             add("outputs", {"id": sample_id, "actual_output": 7}, "bad_output")

@@ -171,7 +171,13 @@ def test_integers_become_ids_and_are_noted() -> None:
     noted: set[str] = set()
     assert [doc_id(item, noted) for item in ("a", "é")] == ["a", "é"]
     assert not noted
-    assert [doc_id(item, noted) for item in (7, -1, np.int64(7), np.uint8(3), 10**30)] == ["7", "-1", "7", "3", str(10**30)]
+    assert [doc_id(item, noted) for item in (7, -1, np.int64(7), np.uint8(3), 10**30)] == [
+        "7",
+        "-1",
+        "7",
+        "3",
+        str(10**30),
+    ]
     assert noted == {"integer_ids"}
 
 

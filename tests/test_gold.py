@@ -183,7 +183,9 @@ def test_a_slice_of_a_column_reads_like_a_column(start: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.null(), pa.string(), pa.list_(pa.null()), pa.list_(pa.string()), pa.map_(pa.string(), pa.int8())], ids=str
+    "kind",
+    [pa.null(), pa.string(), pa.list_(pa.null()), pa.list_(pa.string()), pa.map_(pa.string(), pa.int8())],
+    ids=str,
 )
 def test_a_column_of_nothing_is_read(kind: pa.DataType) -> None:
     for n in (0, 2):

@@ -84,7 +84,12 @@ def test_what_is_asked_changes_neither_digests_nor_rejects_nor_terms(dirty_lines
             assert other.block[name].equals(plain.block[name])
 
 
-SAMPLE: dict[str, Any] = {"id": "q", "expected_output": {"a": 1, "b": 2}, "input": {"question": "?"}, "metadata": {"k": 3}}
+SAMPLE: dict[str, Any] = {
+    "id": "q",
+    "expected_output": {"a": 1, "b": 2},
+    "input": {"question": "?"},
+    "metadata": {"k": 3},
+}
 SAME_SAMPLES = [
     {**SAMPLE, "unknown": 7},
     {**SAMPLE, "answer": None},
@@ -150,7 +155,9 @@ OTHER_OUTPUTS = [
 ]
 
 
-@pytest.mark.parametrize(("source", "record", "same"), [(SAMPLES, SAMPLE, SAME_SAMPLES), (OUTPUTS, OUTPUT, SAME_OUTPUTS)])
+@pytest.mark.parametrize(
+    ("source", "record", "same"), [(SAMPLES, SAMPLE, SAME_SAMPLES), (OUTPUTS, OUTPUT, SAME_OUTPUTS)]
+)
 def test_equal_content_has_one_digest_however_it_is_written(source: Source, record: Any, same: list[Any]) -> None:
     assert {digest(each, source) for each in same} == {digest(record, source)}
 
@@ -212,7 +219,12 @@ def test_unusual_ids_are_kept_as_they_are() -> None:
 def test_integer_ids_are_cast_and_counted_in_every_format() -> None:
     records = [{"id": 7, "retrieved": [1]}, {"id": -1, "retrieved": []}]
     batch = pa.RecordBatch.from_pylist(records)
-    for raw in (rows(records), lines(records), Columns(1, batch), rows([{"id": np.int32(7), "retrieved": [np.int8(1)]}, records[1]])):
+    for raw in (
+        rows(records),
+        lines(records),
+        Columns(1, batch),
+        rows([{"id": np.int32(7), "retrieved": [np.int8(1)]}, records[1]]),
+    ):
         parsed = parse(raw, OUTPUTS)
         assert parsed.block["sample_id"].to_pylist() == ["7", "-1"]
         assert parsed.terms["noted.outputs.integer_sample_ids"] == 2
@@ -364,7 +376,9 @@ def test_tables_and_rows_agree_but_for_the_digest() -> None:
     outputs[3]["error"], outputs[5]["retrieved"], outputs[7]["retrieved"] = "timeout", [""], None
     for source, records in ((SAMPLES, samples), (OUTPUTS, outputs)):
         batch = pa.RecordBatch.from_pylist(records)
-        left, right = (seen([parse(raw, source)], ("digest_high", "digest_low")) for raw in (rows(records), Columns(1, batch)))
+        left, right = (
+            seen([parse(raw, source)], ("digest_high", "digest_low")) for raw in (rows(records), Columns(1, batch))
+        )
         assert left[0] == right[0]
         assert left[2] == right[2]
 
@@ -379,7 +393,10 @@ def test_columns_that_are_absent_and_columns_of_nulls_are_one_content() -> None:
 
 
 WRAPPED = [
-    ({"actual_output": [{"retrieved": ["a"], "answer": "x"}]}, {"actual_output": [{"retrieved": ["a"], "answer": "y"}]}),
+    (
+        {"actual_output": [{"retrieved": ["a"], "answer": "x"}]},
+        {"actual_output": [{"retrieved": ["a"], "answer": "y"}]},
+    ),
     ({"retrieved": [["a"]], "answer": ["x"]}, {"retrieved": [["a"]], "answer": ["y"]}),
     ({"retrieved": [["a"]], "usage": [{"t": 1}]}, {"retrieved": [["a"]], "usage": [{"t": 2}]}),
     ({"actual_output": [{"retrieved": ["a"], "error": "x"}]}, {"actual_output": [{"retrieved": ["a"], "error": "y"}]}),
@@ -473,10 +490,14 @@ def test_a_column_that_is_there_twice_will_not_do() -> None:
     schema = pa.schema([("id", pa.string()), ("id", pa.int64()), ("expected_output", pa.string())])
     assert "one column `id`" in (check_columns(schema, "samples") or "")
     with pytest.raises(BrokenInput, match=r"s\.jsonl: expected one column"):
-        parse(Columns(1, pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)), SAMPLES)
+        parse(
+            Columns(1, pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)), SAMPLES
+        )
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.null(), pa.dictionary(pa.int8(), pa.int64()), pa.string_view()], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.null(), pa.dictionary(pa.int8(), pa.int64()), pa.string_view()], ids=str
+)
 def test_ids_may_be_integers_or_even_all_null(kind: pa.DataType) -> None:
     assert check_columns(pa.schema([("id", kind), ("expected_output", pa.null())]), "samples") is None
     batch = pa.record_batch({"id": pa.nulls(2, kind), "expected_output": pa.nulls(2)})

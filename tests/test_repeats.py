@@ -11,7 +11,9 @@ from transforms.hashing import hash_column
 from transforms.repeats import first_occurrences
 
 Lists = list[list[str]]
-LISTS = st.lists(st.lists(st.sampled_from(["a", "b", "c", "d", "é", "a "]) | st.text(max_size=3), max_size=20), max_size=9)
+LISTS = st.lists(
+    st.lists(st.sampled_from(["a", "b", "c", "d", "é", "a "]) | st.text(max_size=3), max_size=20), max_size=9
+)
 
 
 def slowly(lists: Lists) -> list[bool]:
@@ -51,7 +53,9 @@ def test_lists_of_any_length_are_looked_through(length: int) -> None:
     clean = [f"doc-{i}" for i in range(length)]
     lists = [clean, [*clean[:-1], clean[0]], clean, []]
     items = pa.array([item for each in lists for item in each])
-    assert found(lists, items, hash_column(items)) == [True] * length + [True] * (length - 1) + [False] + [True] * length
+    assert (
+        found(lists, items, hash_column(items)) == [True] * length + [True] * (length - 1) + [False] + [True] * length
+    )
 
 
 def test_nothing_repeats_where_there_is_nothing() -> None:

@@ -101,14 +101,15 @@ def decode_rows(rows: Rows, record_type: type[Any]) -> Decoded:
     known = record_type.__struct_fields__
     records, raw, flaws = [], list(rows.records), {}
     for i, row in enumerate(rows.records):
-        if not isinstance(row, Mapping):
-            records.append(record_type())
-            flaws[i] = Flaw("bad_json", f"a record must be an object, found {type(row).__name__}")
-        elif _deeper_than(row, MAX_DEPTH):
+        if isinstance(row, (Mapping, list, tuple)) and _deeper_than(row, MAX_DEPTH):
             # Too deep to be spelled as well, so its id is all that is left of it.
-            raw[i] = {"id": row.get("id")}
+            found = row.get("id") if isinstance(row, Mapping) else None
+            raw[i] = {"id": found if isinstance(found, (str, int, np.integer)) else None}
             records.append(record_type(**raw[i]))
             flaws[i] = _too_deep()
+        elif not isinstance(row, Mapping):
+            records.append(record_type())
+            flaws[i] = Flaw("bad_json", f"a record must be an object, found {type(row).__name__}")
         else:
             records.append(record_type(**{name: _listed(row[name]) for name in known if name in row}))
     return Decoded(rows.numbers, records, raw, flaws)

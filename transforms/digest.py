@@ -115,5 +115,7 @@ def _slices(data: Any, bounds: Sequence[int], seeds: Iterable[int] = repeat(0)) 
     """The digest of each stretch of bytes between two bounds."""
     view = memoryview(data).cast("B") if len(data) else memoryview(b"")
     digest = xxhash.xxh3_128_digest
-    joined = b"".join([digest(view[start:stop], seed) for (start, stop), seed in zip(pairwise(bounds), seeds, strict=False)])
+    joined = b"".join(
+        [digest(view[start:stop], seed) for (start, stop), seed in zip(pairwise(bounds), seeds, strict=False)]
+    )
     return np.frombuffer(joined, ">u8").astype(np.uint64).reshape(-1, 2)

@@ -39,7 +39,7 @@ def hash_column(column: pa.Array) -> Hashes:
         if not len(column.dictionary):
             return np.full(len(column), _NULL)
         codes = column.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        hashes = hash_column(column.dictionary)[codes]
+        hashes: Hashes = hash_column(column.dictionary)[codes]
     elif pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         hashes = _hash_texts(column.cast(pa.large_binary()))
     else:

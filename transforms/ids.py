@@ -7,11 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .columns import as_strings, blank_items
+from .columns import as_strings, blank_items, text_parts
 from .decode import Flaw, integer_id
 
 _LONGEST = 512
 _CONTROLS = r"[\x00-\x1f\x7f\x{80}-\x{9f}]"
+# Their first bytes in UTF-8: where no id of a block holds one, the pattern need not be looked for.
+_MAY_BE_CONTROL = np.isin(np.arange(256), [*range(0x20), 0x7F, 0xC2])
 
 
 @dataclass
@@ -57,8 +59,9 @@ def _checked(column: pa.StringArray, flaws: dict[int, Flaw], integers: int) -> I
         flaws.setdefault(i, Flaw("missing_id", "the record has no id, or a blank one"))
     for i in _where(pc.greater(pc.utf8_length(column), _LONGEST)):
         flaws.setdefault(i, Flaw("bad_id", f"the id is longer than {_LONGEST} characters"))
-    for i in _where(pc.match_substring_regex(column, _CONTROLS)):
-        flaws.setdefault(i, Flaw("bad_id", "the id holds control characters"))
+    if _MAY_BE_CONTROL[text_parts(column)[1]].any():
+        for i in _where(pc.match_substring_regex(column, _CONTROLS)):
+            flaws.setdefault(i, Flaw("bad_id", "the id holds control characters"))
     return Ids(column, flaws, integers)
 
 

@@ -8,7 +8,7 @@ duplicate, a conflict) is decided here, once, and counted.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import apache_beam as beam
 import numpy as np
@@ -53,10 +53,8 @@ class JoinById(beam.PTransform):
         return split | beam.CoGroupByKey() | "Match" >> join.with_outputs(REJECTED_TAG, TERMS_TAG, main=MAIN)
 
 
-_Decided = (
-    Joined
-    | TaggedOutput[Literal["rejected"], pa.RecordBatch]
-    | TaggedOutput[Literal["terms"], tuple[str, int]]
+_Decided: TypeAlias = (
+    Joined | TaggedOutput[Literal["rejected"], pa.RecordBatch] | TaggedOutput[Literal["terms"], tuple[str, int]]
 )
 
 

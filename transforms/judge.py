@@ -77,11 +77,16 @@ def match(
         return nothing, nothing
     gold_keys = pair_hashes(gold_row, doc_hashes)
     entry_keys = pair_hashes(sample, entry_hashes)
-    shift = np.uint64(64 - max(6, int(len(docs) * _SLOTS_PER_PAIR).bit_length()))
-    table = np.zeros(1 << (64 - int(shift)), np.bool_)
-    table[gold_keys >> shift] = True
-    candidates = np.flatnonzero(table[entry_keys >> shift] & (sample >= 0))
-    order = np.argsort(gold_keys, kind="stable")
+    bits = max(6, int(len(docs) * _SLOTS_PER_PAIR).bit_length())
+    gold_slots, entry_slots = ((keys >> np.uint64(64 - bits)).view(np.int64) for keys in (gold_keys, entry_keys))
+    table = np.zeros(1 << bits, np.bool_)
+    table[gold_slots] = True
+    candidates = np.flatnonzero(table[entry_slots] & (sample >= 0))
+    # Only gold that some candidate may be is worth sorting.
+    table[:] = False
+    table[entry_slots[candidates]] = True
+    order = np.flatnonzero(table[gold_slots])
+    order = order[np.argsort(gold_keys[order], kind="stable")]
     gold_keys = gold_keys[order]
     keys = entry_keys[candidates]
     position = np.searchsorted(gold_keys, keys)

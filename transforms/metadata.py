@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .columns import list_column
 from .decode import Flaw, canonical_json, json_value
 from .records import Ints
 
@@ -37,6 +38,9 @@ def read_metadata(values: list[Any], slice_by: tuple[str, ...]) -> Metadata:
 
 def read_metadata_column(column: pa.Array, slice_by: tuple[str, ...]) -> Metadata:
     """Metadata from an Arrow column; of a struct only the fields that are read."""
+    if pa.types.is_null(column.type):
+        nothing = list_column(np.arange(len(column) + 1), pa.repeat(NO_VALUE, len(column)))
+        return Metadata(np.zeros(len(column), np.int64), [nothing for _ in slice_by])
     if not pa.types.is_struct(column.type):
         values = column.to_pylist()
         if pa.types.is_map(column.type):

@@ -245,9 +245,7 @@ def _assemble_samples(
     return _assemble(ids, fields, [*gold.content, *rest], flaws, rows, noted, sample_block(wants.slice_by, wants.texts))
 
 
-def _assemble_outputs(
-    ids: Ids, retrieved: Retrieved, rows: _Provenance, wants: Wants, sieve: Sieve | None
-) -> Parsed:
+def _assemble_outputs(ids: Ids, retrieved: Retrieved, rows: _Provenance, wants: Wants, sieve: Sieve | None) -> Parsed:
     ranking = rank(retrieved, ids.column, wants.depth, wants.texts, sieve)
     fields: dict[str, pa.Array] = {
         "error": pa.array(retrieved.error),
@@ -295,7 +293,7 @@ def _assemble(
     for i, flaw in flaws.items():
         # Any flaw keeps a record from being scored, also one that this side has no word of its own for.
         defect[i] = DEFECTS.index(flaw.code if flaw.code in DEFECTS else "bad_output")
-    at = np.fromiter((place(source.number, number) for number in rows.numbers), np.int64, n)
+    at = place(source.number, np.asarray(rows.numbers, np.int64))
     columns = {
         "sample_id": ids.column,
         "digest_high": pa.array(high),

@@ -117,9 +117,9 @@ def output_block(texts: bool) -> pa.Schema:
 _NUMBER_BITS = 40
 
 
-def place(file: int, number: int) -> int:
-    """Where a record was read, in one integer: the number of its file in the job, its line or row in the file."""
-    return file << _NUMBER_BITS | number
+def place(file: int, numbers: Ints) -> Ints:
+    """Where records were read, in one integer each: the number of their file in the job, their line or row in it."""
+    return np.int64(file << _NUMBER_BITS) | numbers
 
 
 def unplace(at: int) -> tuple[int, int]:

@@ -99,7 +99,10 @@ def fold_bits(bits: Bits) -> Sieve:
 
 def _halve(pairs: npt.NDArray[np.uint16]) -> Bits:
     either = pairs | pairs >> np.uint16(1)
-    return sum(((either >> np.uint16(2 * i) & np.uint16(1)) << np.uint16(i) for i in range(8)), pairs * 0).astype(np.uint8)
+    halved = np.zeros(len(pairs), np.uint8)
+    for i in range(8):
+        halved |= ((either >> np.uint16(2 * i) & np.uint16(1)) << np.uint16(i)).astype(np.uint8)
+    return halved
 
 
 _HALVED = _halve(np.arange(1 << 16, dtype=np.uint16))

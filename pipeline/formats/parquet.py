@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from transforms.columns import is_texts, text_parts
 from transforms.limits import MIB, BrokenInput, Limits
 from transforms.records import Bools, Columns, Lines, Refused, Rows
 
@@ -167,10 +168,10 @@ def _long_cells(column: pa.Array, limit: int) -> Bools:
         if long.any():
             none[pc.list_parent_indices(column).to_numpy(zero_copy_only=False)[long]] = True
         return none
-    if kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view(), pa.binary_view()):
-        # Views have no length kernel.
-        plain = column.cast(pa.large_binary()) if "view" in str(kind) else column
-        none |= pc.greater(pc.binary_length(plain), limit).fill_null(False).to_numpy(zero_copy_only=False)
+    if is_texts(kind):
+        # Views have no offsets to look at.
+        offsets, _ = text_parts(column.cast(pa.large_binary()) if "view" in str(kind) else column)
+        none |= np.diff(offsets) > limit
     return none
 
 
