@@ -1,7 +1,7 @@
 """Read ahead: the next blocks are made ready on another thread while this one works on the last.
 
-Readers spend their time in C that lets other threads run (decompression, Parquet decoding), so the second core of a small
-machine is put to use without any part of the job becoming concurrent: order, errors and end come through as they are.
+Readers spend their time in C that lets other threads run (decompression, Parquet decoding), so the second core of a
+machine is put to use without any part of the job becoming concurrent: order, errors and end come through unchanged.
 """
 
 import queue
