@@ -9,7 +9,8 @@ from importlib import import_module
 import pyarrow.parquet as pq
 
 from transforms.limits import BrokenInput
-from transforms.parse import Source, check_columns
+from transforms.parse import Source
+from transforms.tables import check_columns
 
 from .errors import ContractError, UsageError
 from .formats import FORMATS, guess, peek

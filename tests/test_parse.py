@@ -11,8 +11,9 @@ import pytest
 
 from transforms.limits import BrokenInput
 from transforms.metadata import slice_values
-from transforms.parse import Parsed, Raw, Source, Wants, check_columns, parse_outputs, parse_samples
+from transforms.parse import Parsed, Raw, Source, Wants, parse_outputs, parse_samples
 from transforms.records import REJECTED, Columns, Lines, Refused, Rows, output_block, sample_block
+from transforms.tables import check_columns
 
 from .datasets import dirty, random_outputs, random_samples
 

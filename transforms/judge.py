@@ -89,22 +89,15 @@ def match(
     order = order[np.argsort(gold_keys[order], kind="stable")]
     gold_keys = gold_keys[order]
     keys = entry_keys[candidates]
-    position = np.searchsorted(gold_keys, keys)
-    found_entries, found_gold = [nothing], [nothing]
-    # One round for nearly all; another for each further gold document under the same key (an id in several groups).
-    while len(candidates):
-        alive = position < len(gold_keys)
-        alive[alive] = gold_keys[position[alive]] == keys[alive]
-        candidates, keys, position = candidates[alive], keys[alive], position[alive]
-        gold = order[position]
-        equal = pc.equal(docs.take(pa.array(gold)), entries.take(pa.array(candidates))).to_numpy(zero_copy_only=False)
-        hit = equal & (gold_row[gold] == sample[candidates])
-        found_entries.append(candidates[hit])
-        found_gold.append(gold[hit])
-        position = position + 1
-    entry, gold = np.concatenate(found_entries), np.concatenate(found_gold)
-    by_entry = np.argsort(entry, kind="stable")
-    return entry[by_entry], gold[by_entry]
+    # All gold under an entry's key at once: more than one document where the id is in several groups.
+    first = np.searchsorted(gold_keys, keys)
+    partners = np.searchsorted(gold_keys, keys, side="right") - first
+    entry = np.repeat(candidates, partners)
+    within = np.arange(len(entry)) - np.repeat(np.cumsum(partners) - partners, partners)
+    gold = order[np.repeat(first, partners) + within]
+    equal = pc.equal(docs.take(pa.array(gold)), entries.take(pa.array(entry))).to_numpy(zero_copy_only=False)
+    hit = equal & (gold_row[gold] == sample[entry])
+    return entry[hit], gold[hit]
 
 
 def _gains(samples: pa.RecordBatch, gold_row: Ints) -> Floats:

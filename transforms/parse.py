@@ -6,7 +6,7 @@ but its id goes on with a defect, because the join has to know that this sample'
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,11 @@ from .columns import as_strings, is_texts, list_column
 from .decode import Decoded, Flaw, OutputRecord, SampleRecord, canonical_json, decode_lines, decode_rows
 from .digest import digest_columns
 from .gold import Gold, Kind, read_gold, read_gold_column
-from .ids import Ids, read_id_column, read_ids
-from .layouts import plain, plain_type
-from .limits import BrokenInput
+from .ids import Ids, read_ids
 from .metadata import Metadata, read_metadata, read_metadata_column
 from .records import (
     DEFECTS,
     REJECTED,
-    Bools,
     Columns,
     Lines,
     Refused,
@@ -36,9 +33,9 @@ from .records import (
 )
 from .retrieved import ASIDE, Retrieved, rank, read_retrieved, read_retrieved_column
 from .sieve import Sieve
+from .tables import LISTS, error_column, read_table
 
 _PREVIEW = 200
-_LISTS = ("actual_output", "actualOutput", "retrieved")
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ Raw = Lines | Rows | Columns | Refused
 def parse_samples(raw: Raw, source: Source, wants: Wants) -> Parsed:
     """Samples of one raw block."""
     if isinstance(raw, Refused):
-        return _refused(raw, source)
+        return refuse([raw], source)
     if isinstance(raw, Columns):
         return _sample_columns(raw, source, wants)
     decoded = _decode(raw, SampleRecord)
@@ -94,7 +91,7 @@ def parse_samples(raw: Raw, source: Source, wants: Wants) -> Parsed:
 def parse_outputs(raw: Raw, source: Source, wants: Wants, sieve: Sieve | None = None) -> Parsed:
     """Outputs of one raw block; with a sieve, only the entries that may be judged go on."""
     if isinstance(raw, Refused):
-        return _refused(raw, source)
+        return refuse([raw], source)
     if isinstance(raw, Columns):
         return _output_columns(raw, source, wants, sieve)
     decoded = _decode(raw, OutputRecord)
@@ -105,28 +102,6 @@ def parse_outputs(raw: Raw, source: Source, wants: Wants, sieve: Sieve | None = 
         wants=wants,
         sieve=sieve,
     )
-
-
-def check_columns(schema: pa.Schema, side: str) -> str | None:
-    """What a columnar file lacks, expected against found; None when it will do."""
-    kinds = dict(zip(schema.names, schema.types, strict=True))
-    found = ", ".join(f"{field.name}: {field.type}" for field in schema) or "no columns"
-    body = ("expected_output", "answer") if side == "samples" else (*_LISTS, "error")
-    for name in ("id", *body):
-        if schema.names.count(name) > 1:
-            return f"expected one column `{name}`, found {found}"
-    if "id" not in kinds:
-        return f"expected a column `id`, found {found}"
-    kind = plain_type(kinds["id"])
-    if not (is_texts(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
-        return f"expected `id` to hold strings or integers, found {kinds['id']}"
-    if not set(kinds) & set(body):
-        return f"expected a column {' or '.join(f'`{name}`' for name in body[:3])}, found {found}"
-    for name in set(kinds) & {"expected_output", *_LISTS}:
-        kind = plain_type(kinds[name])
-        if not (pa.types.is_nested(kind) or is_texts(kind) or pa.types.is_null(kind)):
-            return f"expected `{name}` to hold lists, maps or JSON text, found {kinds[name]}"
-    return None
 
 
 @dataclass
@@ -144,7 +119,7 @@ def _decode(raw: Lines | Rows, record_type: type[Any]) -> Decoded:
 
 
 def _sample_columns(raw: Columns, source: Source, wants: Wants) -> Parsed:
-    table = _table(raw, source, SampleRecord)
+    table = read_table(raw, source.side, source.path, SampleRecord)
     columns, n = table.columns, raw.batch.num_rows
     answer = columns["answer"]
     return _assemble_samples(
@@ -153,15 +128,15 @@ def _sample_columns(raw: Columns, source: Source, wants: Wants) -> Parsed:
         answers=as_strings(answer) if is_texts(answer.type) else pa.nulls(n, pa.string()),
         metadata=read_metadata_column(columns["metadata"], wants.slice_by),
         rest=[columns["input"], columns["metadata"], answer],
-        rows=table.provenance(source),
+        rows=_Provenance(source, table.numbers, table.row, table.flaws),
         wants=wants,
     )
 
 
 def _output_columns(raw: Columns, source: Source, wants: Wants, sieve: Sieve | None) -> Parsed:
-    table = _table(raw, source, OutputRecord)
+    table = read_table(raw, source.side, source.path, OutputRecord)
     columns = table.columns
-    lists = [columns[name] for name in _LISTS if not pa.types.is_null(columns[name].type)]
+    lists = [columns[name] for name in LISTS if not pa.types.is_null(columns[name].type)]
     retrieved = None
     if len(lists) == 1:
         aside = {name: columns[name] for name in ASIDE}
@@ -173,55 +148,14 @@ def _output_columns(raw: Columns, source: Source, wants: Wants, sieve: Sieve | N
         # What is said twice, and an error within, is sorted out record by record.
         if not any(name in within and (name == "error" or name in raw.batch.schema.names) for name in ASIDE):
             aside |= {name: column for name, column in within.items() if name in aside}
-            retrieved = read_retrieved_column(body, _error_column(columns["error"]), list(aside.values()))
+            retrieved = read_retrieved_column(body, error_column(columns["error"]), list(aside.values()))
     if retrieved is None:
         records = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)).to_pylist()
         decoded = decode_rows(Rows(list(table.numbers), records), OutputRecord)
         table.flaws.update(decoded.flaws)
         retrieved = read_retrieved(decoded.records, decoded.flaws)
-    return _assemble_outputs(table.ids(), retrieved, table.provenance(source), wants, sieve)
-
-
-@dataclass
-class _Table:
-    """The contract's columns of a batch in plain layouts, those that it lacks as nulls; rows with bad text marked."""
-
-    numbers: range
-    columns: dict[str, pa.Array]
-    flaws: dict[int, Flaw]
-    unreadable: Bools
-    """Rows whose id is not UTF-8."""
-
-    def ids(self) -> Ids:
-        ids = read_id_column(self.columns["id"])
-        for i in np.flatnonzero(self.unreadable):
-            ids.flaws[int(i)] = self.flaws[int(i)]
-        return ids
-
-    def provenance(self, source: Source) -> "_Provenance":
-        return _Provenance(source, self.numbers, self.row, self.flaws)
-
-    def row(self, i: int) -> dict[str, Any]:
-        values = {name: column[i].as_py() for name, column in self.columns.items()}
-        return {name: value for name, value in values.items() if value is not None}
-
-
-def _table(raw: Columns, source: Source, record_type: type[Any]) -> _Table:
-    problem = check_columns(raw.batch.schema, source.side)
-    if problem is not None:
-        raise BrokenInput(source.path, problem)
-    n = raw.batch.num_rows
-    given = dict(zip(raw.batch.schema.names, raw.batch.columns, strict=True))
-    table = _Table(range(raw.first, raw.first + n), {}, {}, np.zeros(n, np.bool_))
-    for name in record_type.__struct_fields__:
-        column, bad = plain(given.get(name, pa.nulls(n)))
-        table.columns[name] = column
-        # `input` may hold anything, so also bytes that are no text.
-        if bad is not None and name != "input":
-            for i in np.flatnonzero(bad):
-                table.flaws.setdefault(int(i), Flaw("bad_utf8", f"`{name}` holds text that is not UTF-8"))
-            table.unreadable |= bad & (name == "id")
-    return table
+    rows = _Provenance(source, table.numbers, table.row, table.flaws)
+    return _assemble_outputs(table.ids(), retrieved, rows, wants, sieve)
 
 
 def _assemble_samples(
@@ -316,10 +250,12 @@ def _assemble(
     return Parsed(block, pa.RecordBatch.from_pylist(rejected, REJECTED) if rejected else None, terms)
 
 
-def _refused(raw: Refused, source: Source) -> Parsed:
-    row = _reject(source, raw.number, Flaw(raw.code, raw.message), raw.preview) | {"sha256": raw.sha256}
-    terms = Counter({f"{source.side}.read": 1, f"{source.side}.rejected.{raw.code}": 1})
-    return Parsed(None, pa.RecordBatch.from_pylist([row], REJECTED), terms)
+def refuse(refused: Sequence[Refused], source: Source) -> Parsed:
+    """What readers gave up on, each counted as one record read and one rejected."""
+    rows = [_reject(source, r.number, Flaw(r.code, r.message), r.preview) | {"sha256": r.sha256} for r in refused]
+    terms = Counter(f"{source.side}.rejected.{each.code}" for each in refused)
+    terms[f"{source.side}.read"] = len(refused)
+    return Parsed(None, pa.RecordBatch.from_pylist(rows, REJECTED), terms)
 
 
 def _reject(source: Source, number: int, flaw: Flaw, raw: Any) -> dict[str, str]:
@@ -337,20 +273,6 @@ def _reject(source: Source, number: int, flaw: Flaw, raw: Any) -> dict[str, str]
 
 def _raw_text(raw: Any) -> str:
     return raw.decode(errors="replace") if isinstance(raw, bytes) else canonical_json(raw)
-
-
-def _error_column(column: pa.Array) -> Bools:
-    """Where `error` is set, by the rule for Python values."""
-    if pa.types.is_boolean(column.type):
-        found = column.fill_null(False)
-    elif is_texts(column.type):
-        found = pc.not_equal(as_strings(column), "").fill_null(False)
-    elif pa.types.is_floating(column.type):
-        found = pc.invert(pc.is_null(column, nan_is_null=True))
-    else:
-        found = column.is_valid()
-    where: Bools = found.to_numpy(zero_copy_only=False)
-    return where
 
 
 def _string(value: Any) -> str | None:

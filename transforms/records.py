@@ -149,6 +149,8 @@ class Columns:
 
     first: int
     batch: pa.RecordBatch
+    numbers: list[int] | None = None
+    """Where they were read, of records that do not follow one another."""
 
 
 @dataclass

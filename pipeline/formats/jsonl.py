@@ -24,7 +24,7 @@ def read(
     numbers: list[int] = []
     data: list[bytes] = []
     held = 0
-    for found in split(_without_bom(chunks(path)), limits.line_bytes):
+    for found in split(without_bom(chunks(path)), limits.line_bytes):
         if isinstance(found, Refused):
             yield found
             continue
@@ -46,9 +46,20 @@ def read(
 
 
 def split(pieces: Iterable[bytes], limit: int) -> Iterator[Lines | Refused]:
-    """The lines of each piece, whole. Linear in the bytes, and never holding more than one piece and one `limit`.
+    """The lines of each piece, whole, without those that are blank."""
+    for found in whole_lines(pieces, limit):
+        if isinstance(found, Refused):
+            yield found
+        else:
+            number, body = found
+            yield from _tidy(number, body.split(b"\n"), body, limit)
 
-    A line that outgrows the limit is not collected any further, only hashed on its way through.
+
+def whole_lines(pieces: Iterable[bytes], limit: int) -> Iterator[tuple[int, bytes] | Refused]:
+    """Bytes that end where a line ends, without that ending, each with the number of its first line.
+
+    Linear in the bytes, and never holding more than one piece and one `limit`: a line that outgrows the limit is not
+    collected any further, only hashed on its way through. One that does not outgrow a piece may still be over it.
     """
     number = 1
     carry: list[bytes] = []
@@ -67,9 +78,8 @@ def split(pieces: Iterable[bytes], limit: int) -> Iterator[Lines | Refused]:
             else:
                 body = b"".join([*carry, piece[:cut]])
             if body is not None:
-                lines = body.split(b"\n")
-                yield from _tidy(number, lines, body, limit)
-                number += len(lines)
+                yield number, body
+                number += body.count(b"\n") + 1
             carry, carried = [], 0
             piece = piece[cut + 1 :]
         if giant:
@@ -86,9 +96,7 @@ def split(pieces: Iterable[bytes], limit: int) -> Iterator[Lines | Refused]:
     if giant:
         yield giant.refused(number, limit)
     elif carried:
-        last = b"".join(carry)
-        # The ending that the file left out, so that a last CR is treated like any other.
-        yield from _tidy(number, [last], last + b"\n", limit)
+        yield number, b"".join(carry)
 
 
 class _Giant:
@@ -115,7 +123,7 @@ class _Giant:
             self.start += part[: PREVIEW_BYTES - len(self.start)]
 
     def refused(self, number: int, limit: int) -> Refused:
-        return _too_large(number, self.size, limit, self.start, self.digest.hexdigest())
+        return too_large(number, self.size, limit, self.start, self.digest.hexdigest())
 
 
 def _tidy(number: int, lines: list[bytes], body: bytes, limit: int) -> Iterator[Lines | Refused]:
@@ -129,21 +137,21 @@ def _tidy(number: int, lines: list[bytes], body: bytes, limit: int) -> Iterator[
     if len(body) > limit and max(map(len, lines), default=0) > limit:
         for at, line in zip(numbers, lines, strict=True):
             if len(line) > limit:
-                yield _too_large(at, len(line), limit, line[:PREVIEW_BYTES], hashlib.sha256(line).hexdigest())
+                yield too_large(at, len(line), limit, line[:PREVIEW_BYTES], hashlib.sha256(line).hexdigest())
         kept = [(at, line) for at, line in zip(numbers, lines, strict=True) if len(line) <= limit]
         numbers, lines = [at for at, _ in kept], [line for _, line in kept]
     if lines:
         yield Lines(numbers, lines)
 
 
-def _too_large(number: int, size: int, limit: int, start: bytes, sha256: str) -> Refused:
+def too_large(number: int, size: int, limit: int, start: bytes, sha256: str) -> Refused:
     message = f"line of {size} bytes, the limit is {limit}"
     if b"\r" in start.rstrip(b"\r"):
         message += "; its lines seem to end in CR alone, write them with LF"
     return Refused(number, "too_large", message, start, sha256)
 
 
-def _without_bom(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def without_bom(pieces: Iterator[bytes]) -> Iterator[bytes]:
     first = next(pieces, b"")
     yield first.removeprefix(_BOM)
     yield from pieces
