@@ -29,6 +29,7 @@ from .committed import (
     read_manifest,
 )
 from .errors import ContractError
+from .interrupts import point_of_no_return
 from .redact import redact
 
 __all__ = [
@@ -171,15 +172,16 @@ def publish(attempt: Attempt) -> None:
         return
     path = storage.join(date_dir(attempt.out, attempt.run_date), "CURRENT")
     expected = None if attempt.seen is None else attempt.seen.encode()
-    if storage.compare_and_set(path, expected, f"{attempt.name}\n".encode()):
-        return
-    winner = _current_name(attempt)
-    # Ours after all: a store may take a write, lose its answer, and refuse the client's own second try.
-    if winner != attempt.name:
-        raise ContractError(
-            f"run_date {attempt.run_date} was committed in {redact(attempt.out)} by {winner} while this run worked; "
-            f"{attempt.name} was not published: run again with --replace to put another run in its place"
-        )
+    with point_of_no_return():
+        if storage.compare_and_set(path, expected, f"{attempt.name}\n".encode()):
+            return
+        winner = _current_name(attempt)
+        # Ours after all: a store may take a write, lose its answer, and refuse the client's own second try.
+        if winner != attempt.name:
+            raise ContractError(
+                f"run_date {attempt.run_date} was committed in {redact(attempt.out)} by {winner} while this run "
+                f"worked; {attempt.name} was not published: run again with --replace to put another run in its place"
+            )
 
 
 def result_name() -> str:

@@ -25,8 +25,12 @@ class Interrupts:
     def __init__(self) -> None:
         self.exit_code: int | None = None
         self._last_resort: threading.Timer | None = None
+        self._held: list[int] | None = None
 
     def _receive(self, signum: int, frame: FrameType | None) -> None:
+        if self._held is not None:
+            self._held.append(signum)
+            return
         if self.exit_code is not None:
             os._exit(self.exit_code)  # asked twice: no more clearing up
         self.exit_code = 128 + signum
@@ -36,10 +40,35 @@ class Interrupts:
         raise Interrupted(signal.Signals(signum).name)
 
 
+_current: Interrupts | None = None
+
+
+@contextmanager
+def point_of_no_return() -> Iterator[None]:
+    """Hold signals back while a run becomes visible.
+
+    If the block ends well the run is there for all to see, and a command that then said "stopped" would be asked to run
+    again; so from there on signals find nothing left to stop. If it fails, they count as ever.
+    """
+    found = _current
+    if found is None:
+        yield
+        return
+    found._held = []
+    try:
+        yield
+    except BaseException:
+        held, found._held = found._held, None
+        if held:
+            found._receive(held[0], None)
+        raise
+
+
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
     """Take both signals while inside. In a thread other than the main one Python allows no handlers: none then."""
-    received = Interrupts()
+    global _current
+    received = _current = Interrupts()
     before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for signum in (signal.SIGINT, signal.SIGTERM):
@@ -47,6 +76,7 @@ def interrupts() -> Iterator[Interrupts]:
     try:
         yield received
     finally:
+        _current = None
         for signum, handler in before.items():
             signal.signal(signum, handler)
         if received._last_resort is not None:

@@ -263,3 +263,21 @@ def test_progress_is_quiet_when_stderr_is_no_terminal() -> None:
 
 def test_progress_without_counts_shows_the_time_alone() -> None:
     assert line({}, 67.9) == "1:07"
+
+
+def test_a_signal_at_the_moment_of_publishing_does_not_undo_the_run() -> None:
+    import os
+    import signal
+
+    from pipeline.interrupts import Interrupted, interrupts, point_of_no_return
+
+    with interrupts() as received:
+        with point_of_no_return():
+            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received.exit_code is None
+    with interrupts() as received, pytest.raises(Interrupted):
+        with point_of_no_return():
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise OSError("the swap failed")
+    assert received.exit_code == 143
