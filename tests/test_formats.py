@@ -579,7 +579,7 @@ def item_bomb(path: Path) -> None:
     ("bomb", "outcome"),
     [
         (flat_bomb, "{'Columns': 20000}"),
-        (list_bomb, "{'Columns': 1}"),
+        (list_bomb, "a row that may unpack to 19073 MiB"),
         (mixed_bomb, "{'Columns': 20001}"),
         (prefix_bomb, "{'Columns': 3000}"),
         (plain_bomb, "{'Columns': 501200}"),

@@ -51,6 +51,8 @@ def is_texts(kind: pa.DataType) -> bool:
     return kind in _TEXTS
 
 
+_MOST_BYTES = (1 << 31) - 1
+
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
 
 
@@ -72,8 +74,18 @@ def is_number(kind: pa.DataType) -> bool:
 def as_strings(column: pa.Array) -> pa.StringArray:
     """Any string layout, or integers, as plain strings."""
     if pa.types.is_dictionary(column.type):
-        column = as_strings(column.dictionary).take(column.indices)
+        column = _written_out(as_strings(column.dictionary), column.indices)
     return column if pa.types.is_string(column.type) else column.cast(pa.string())
+
+
+def _written_out(dictionary: pa.StringArray, codes: pa.Array) -> pa.StringArray:
+    """Each code's string. Arrow does not mind when their offsets pass 32 bits, and gives garbage; so we do."""
+    lengths = np.diff(text_parts(dictionary)[0])
+    if len(lengths) and int(lengths.max()) * len(codes) > _MOST_BYTES:
+        total = int(lengths.astype(np.int64)[codes.drop_null().to_numpy(zero_copy_only=False)].sum())
+        if total > _MOST_BYTES:
+            raise OverflowError(f"{total >> 20} MiB of text in one block of a column; use smaller blocks")
+    return dictionary.take(codes)
 
 
 def text_parts(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:

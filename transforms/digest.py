@@ -35,7 +35,14 @@ def digest_column(column: pa.Array) -> Lanes:
     kind = column.type
     if pa.types.is_null(kind):
         return np.tile(_NULL, (len(column), 1))
-    if is_texts(kind):
+    if pa.types.is_dictionary(kind):
+        # By its dictionary: one prompt in every row is digested once, and never written out.
+        lanes = (
+            digest_column(column.dictionary)[column.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+            if len(column.dictionary)
+            else np.tile(_NULL, (len(column), 1))
+        )
+    elif is_texts(kind):
         column = as_strings(column)
         lanes = _texts(column)
     elif pa.types.is_struct(kind):

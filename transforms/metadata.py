@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from .columns import list_column
 from .decode import Flaw, canonical_json, json_value
+from .metrics.judged import WHOLE
 from .records import Ints
 
 NO_VALUE = "(none)"
@@ -78,5 +79,5 @@ def _object(value: Any) -> dict[Any, Any] | None:
 
 def _k(value: Any) -> int:
     """A sample's own cutoff, or 0 where it has no valid one."""
-    valid = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 < value < 2**31
+    valid = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 < value < WHOLE
     return int(value) if valid else 0

@@ -59,9 +59,9 @@ def plan_reading(file: pa.NativeFile, rows: int, chunks: Sequence[Chunk], limits
 
 
 def _plain_entry(file: pa.NativeFile, chunk: Chunk) -> int:
-    """The longest text of a dictionary that might be written out; 0 where none will be."""
-    mixed = len({page.dictionary for page in chunk.pages}) > 1
-    return longest_entry(file, chunk) if mixed and chunk.physical == "BYTE_ARRAY" else 0
+    """The longest text of a dictionary; 0 where there is none."""
+    used = any(page.dictionary for page in chunk.pages)
+    return longest_entry(file, chunk) if used and chunk.physical == "BYTE_ARRAY" else 0
 
 
 def _as_dictionary(chunk: Chunk, entry: int) -> bool:
@@ -83,7 +83,7 @@ def _page_costs(chunk: Chunk, as_dictionary: bool, entry: int) -> list[float]:
         if chunk.physical != "BYTE_ARRAY":
             cost = page.values * max(8, chunk.width)
         elif page.dictionary:
-            cost = page.values * (4 if as_dictionary else 8 + entry)
+            cost = page.values * (8 + entry)  # also where it is read as a dictionary: some step will write it out
         elif page.prefixes:
             # Each text may begin with all of the one before: a page of n bytes may hold n bytes of text n times.
             cost = page.values * (8 + page.unpacked)
