@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from importlib import import_module
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from transforms.limits import BrokenInput
@@ -13,10 +14,13 @@ from transforms.parse import Source
 from transforms.tables import check_columns
 
 from .errors import ContractError, UsageError
+from .fields import COLUMNS, Fields, select
 from .formats import FORMATS, guess, peek
 from .plan import Plan
 from .redact import redact
 from .storage import scheme
+
+_PACKED = 5
 
 
 @dataclass(frozen=True)
@@ -53,15 +57,22 @@ class Inputs:
     def size(self) -> int:
         return sum(file.size for file in self.files)
 
+    @property
+    def unpacked(self) -> int:
+        """About how much there is to read: lines of ids and numbers pack to a fifth or so."""
+        return sum(file.size * (_PACKED if file.path.lower().endswith((".gz", ".zst")) else 1) for file in self.files)
+
 
 def find_inputs(plan: Plan) -> Inputs:
     """All files of a plan, each looked at once: it exists, its format is known, its head is what its name says."""
-    samples = _side("samples", plan.samples, plan.samples_format, 0)
-    outputs = _side("outputs", plan.outputs, plan.outputs_format, len(samples))
+    samples = _side("samples", plan.samples, plan.samples_format, 0, plan.fields)
+    outputs = _side("outputs", plan.outputs, plan.outputs_format, len(samples), plan.fields)
+    if plan.fields.both and not any(FORMATS[side[0].format].named for side in (samples, outputs)):
+        raise UsageError(f"fields: neither {samples[0].format} nor {outputs[0].format} has fields with names")
     return Inputs(samples, outputs)
 
 
-def _side(side: str, patterns: tuple[str, ...], asked: str | None, first: int) -> tuple[InputFile, ...]:
+def _side(side: str, patterns: tuple[str, ...], asked: str | None, first: int, fields: Fields) -> tuple[InputFile, ...]:
     sizes: dict[str, int] = {}
     for pattern in patterns:
         found = _match(pattern)
@@ -75,6 +86,11 @@ def _side(side: str, patterns: tuple[str, ...], asked: str | None, first: int) -
             raise UsageError(f"{redact(path)}: cannot tell its format; say --{side}-format, one of {known}")
         if name not in FORMATS:
             raise UsageError(f"--{side}-format {name}: not read by this release; it reads {', '.join(FORMATS)}")
+        if side not in FORMATS[name].sides:
+            able = ", ".join(form.name for form in FORMATS.values() if side in form.sides)
+            raise UsageError(f"--{side}: {name} is a format of {FORMATS[name].sides[0]}; {side} are read as {able}")
+        if getattr(fields, side) and not FORMATS[name].named:
+            raise UsageError(f"fields.{side}: {name} has no fields with names to map")
     if len(set(formats.values())) > 1:
         words = ", ".join(sorted(set(map(str, formats.values()))))
         raise UsageError(f"--{side}: files of several formats ({words}); give one side one format")
@@ -86,19 +102,25 @@ def _side(side: str, patterns: tuple[str, ...], asked: str | None, first: int) -
     ]
     for file in files:
         if file.size:
-            _check_head(file)
+            _check_head(file, fields.of(side))
     return tuple(files)
 
 
-def _check_head(file: InputFile) -> None:
+def _check_head(file: InputFile, mapping: dict[str, str]) -> None:
     try:
         peek(file.path, file.format)
+        if file.format != "parquet" or scheme(file.path):
+            return
+        schema = pq.read_schema(file.path)
+        if mapping:
+            nothing = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
+            schema = select(nothing, mapping, COLUMNS[file.side], file.shown).schema
     except BrokenInput as broken:
         raise ContractError(str(broken)) from None
-    if file.format == "parquet" and not scheme(file.path):
-        problem = check_columns(pq.read_schema(file.path), file.side)
-        if problem:
-            raise ContractError(f"{file.shown}: {problem}")
+    problem = check_columns(schema, file.side)
+    if problem:
+        hint = "; AutoRAG's need --samples-format autorag" if "retrieval_gt" in schema.names else ""
+        raise ContractError(f"{file.shown}: {problem}{hint}")
 
 
 def _match(pattern: str) -> dict[str, int]:

@@ -16,14 +16,16 @@ from transforms.dialects import UnknownDialect, find
 from transforms.dialects import require as require_metrics
 from transforms.limits import Limits
 from transforms.metrics.catalog import Metric, UnknownMetric, parse_list
+from transforms.metrics.judged import WHOLE
+from transforms.order import TIES
 
 from .errors import UsageError
+from .fields import Fields, check_fields
 from .nearest import suggestion
 from .redact import redact
 
 DEFAULT_METRICS = "hit@k,recall@k,mrr,ndcg@k"
 FORMATS = ("jsonl", "parquet", "avro", "yaml", "trec", "beir", "autorag", "json")
-TIES = ("trec", "trec10", "given")
 MISSING = ("zero", "skip", "fail")
 
 Missing = Literal["zero", "skip", "fail"]
@@ -71,6 +73,7 @@ class Plan:
     samples_format: str | None = None
     outputs_format: str | None = None
     ties: str = "trec"
+    fields: Fields = field(default_factory=Fields)
     limits: Limits = field(default_factory=Limits)
 
     def describe(self) -> dict[str, Any]:
@@ -83,6 +86,7 @@ class Plan:
             "metrics": [str(metric) for metric in self.metrics],
             "slice_by": list(self.slice_by),
             "max_rejects": asdict(self.max_rejects),
+            "fields": self.fields.describe(),
             "limits": asdict(self.limits),
         }
 
@@ -159,6 +163,13 @@ def _whole(value: Any, place: str) -> int:
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,18}", text) or int(text) == 0:
         raise UsageError(f"{place} {redact(text)!r}: expected a whole number above 0")
     return int(text)
+
+
+def _cutoff(value: Any, place: str) -> int:
+    k = _whole(value, place)
+    if k >= WHOLE:
+        raise UsageError(f"{place} {k}: deeper than any list; leave the cutoff out to read whole lists")
+    return k
 
 
 def _one_of(known: Iterable[str]) -> Callable[[Any, str], str]:
@@ -284,7 +295,7 @@ _KEYS: dict[str, _Key] = {
     "outputs": _Key((str, list), _patterns),
     "out": _Key((str,), _folder),
     "metrics": _Key((str, list), _metrics),
-    "k": _Key((int,), _whole),
+    "k": _Key((int,), _cutoff),
     "dialect": _Key((str,), _dialect),
     "slice_by": _Key((str, list), _names),
     "missing": _Key((str,), _one_of(MISSING)),
@@ -296,5 +307,6 @@ _KEYS: dict[str, _Key] = {
     "samples_format": _Key((str,), _one_of(FORMATS)),
     "outputs_format": _Key((str,), _one_of(FORMATS)),
     "ties": _Key((str,), _one_of(TIES)),
+    "fields": _Key((dict,), check_fields),
     "limits": _Key((dict,), _limits),
 }

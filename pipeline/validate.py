@@ -5,17 +5,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
+from transforms.group import group
 from transforms.ledger import SIDES
 from transforms.limits import BrokenInput
-from transforms.parse import parse_outputs, parse_samples
+from transforms.parse import Parsed
 
 from .graph import wants
 from .inputs import InputFile, Inputs, find_inputs
 from .plan import Plan
-from .sources import OUTPUT_COLUMNS, SAMPLE_COLUMNS, Reading, read_blocks
+from .sources import Reading, is_long, read_blocks
 
 LOOKED_AT = 200_000  # records a side; more would not be "in seconds"
+LINES_LOOKED_AT = 2_000_000  # of formats in which a line is a document
 _EXAMPLES = 3
+_TURNED_AWAY = (".rejected.", ".refused.")
 _REPAIRS: dict[str, Callable[[str], str]] = {
     "strip": str.strip,
     "lower": str.lower,
@@ -61,7 +66,7 @@ class Report:
             for problem in side.problems:
                 yield f"  broken: {problem}"
             for term, count in sorted(side.terms.items()):
-                if ".rejected." in term or term.startswith("noted."):
+                if any(word in term for word in _TURNED_AWAY) or term.startswith("noted."):
                     yield f"  {term.removeprefix('noted.').removeprefix(f'{name}.')}: {count}"
             for row in side.rejects[:_EXAMPLES]:
                 yield f"  {row['location']}: {row['code']}: {row['message']}: {row['preview'][:80]}"
@@ -99,29 +104,42 @@ def _meeting(samples: set[str], outputs: set[str], repair: Callable[[str], str])
 
 
 def _report(plan: Plan, inputs: Inputs) -> Report:
-    return Report(_look(inputs.samples, plan), _look(inputs.outputs, plan), plan)
+    return Report(_look(inputs.samples, inputs, plan), _look(inputs.outputs, inputs, plan), plan)
 
 
-def _look(files: tuple[InputFile, ...], plan: Plan) -> Side:
+def _look(files: tuple[InputFile, ...], inputs: Inputs, plan: Plan) -> Side:
     side = Side()
-    reading = Reading(wants(plan), plan.limits, min(plan.block_rows, 8192))
+    rows = min(plan.block_rows, 8192)
+    reading = Reading(wants(plan), plan.limits, rows, plan.ties, plan.fields, inputs.sources)
+    pieces: list[pa.RecordBatch] | None = [] if is_long(files) else None
     for file in files:
-        samples = file.side == "samples"
-        parse, columns = (parse_samples, SAMPLE_COLUMNS) if samples else (parse_outputs, OUTPUT_COLUMNS)
         try:
-            for parsed in read_blocks(file, parse, columns, reading):
-                side.terms += parsed.terms
-                if parsed.block is not None:
-                    side.ids.update(parsed.block["sample_id"].to_pylist())
-                if parsed.rejected is not None and len(side.rejects) < _EXAMPLES:
-                    side.rejects += parsed.rejected.slice(0, _EXAMPLES).to_pylist()
-                if side.terms[f"{file.side}.read"] >= LOOKED_AT:
+            for parsed in read_blocks(file, reading):
+                _add(side, parsed, pieces)
+                read, lines = side.terms[f"{file.side}.read"], side.terms[f"noted.{file.side}.lines"]
+                if read >= LOOKED_AT or lines >= LINES_LOOKED_AT:
                     side.cut = True
-                    return side
+                    break
         except BrokenInput as broken:
             side.problems.append(str(broken))
+        if side.cut:
+            break
+    if pieces:
+        for parsed in group(pieces, reading.grouping(files[0].side)):
+            _add(side, parsed)
     return side
 
 
+def _add(side: Side, parsed: Parsed, pieces: list[pa.RecordBatch] | None = None) -> None:
+    """Count what was read; blocks that are only pieces of queries are put aside until all are there."""
+    side.terms += parsed.terms
+    if parsed.rejected is not None and len(side.rejects) < _EXAMPLES:
+        side.rejects += parsed.rejected.slice(0, _EXAMPLES).to_pylist()
+    if parsed.block is not None and pieces is not None:
+        pieces.append(parsed.block)
+    elif parsed.block is not None:
+        side.ids.update(parsed.block["sample_id"].to_pylist())
+
+
 def _rejected(side: Side) -> int:
-    return sum(count for term, count in side.terms.items() if ".rejected." in term)
+    return sum(count for term, count in side.terms.items() if any(word in term for word in _TURNED_AWAY))

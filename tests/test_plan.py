@@ -222,3 +222,8 @@ def test_redacting_hides_the_secret_and_only_it(text: str, shown: str) -> None:
 def test_a_secret_in_an_argument_of_its_own_is_hidden() -> None:
     args = ["--s3_secret_access_key", "zz", "--region", "eu", "--token=x"]
     assert redact_args(args) == ["--s3_secret_access_key", "***", "--region", "eu", "--token=***"]
+
+
+def test_a_cutoff_past_any_list_is_refused() -> None:
+    with pytest.raises(UsageError, match="deeper than any list"):
+        make_plan({"samples": ["a"], "outputs": ["b"], "out": "c", "k": 2**31 - 1}, {})
