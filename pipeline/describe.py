@@ -18,8 +18,13 @@ def describe_metrics(format: str) -> str:
     return _FORMATS[format](describe())
 
 
-def _dialects(name: str) -> list[str]:
-    return [dialect.name for dialect in DIALECTS.values() if name in dialect.metrics]
+def _dialects(name: str) -> dict[str, str]:
+    """The dialects that have the metric, and how it differs there from the standard."""
+    return {d.name: d.differs.get(name, "") for d in DIALECTS.values() if name in d.metrics}
+
+
+def _phrases(name: str) -> list[str]:
+    return [f"{dialect}: {how}" if how else dialect for dialect, how in _dialects(name).items()]
 
 
 def _table(metrics: tuple[Description, ...]) -> str:
@@ -34,9 +39,10 @@ def _table(metrics: tuple[Description, ...]) -> str:
             f"    undefined  {metric.undefined}",
             *(f"    parameter  {param}" for param in metric.params),
             f"    aliases    {', '.join(metric.aliases) or '-'}",
-            f"    dialects   {', '.join(_dialects(metric.name))}",
+            f"    dialects   {'; '.join(_phrases(metric.name))}",
             "",
         ]
+    lines += ["dialects", *(f"    {dialect.name:<14} {dialect.title}" for dialect in DIALECTS.values()), ""]
     return "\n".join(lines)
 
 
@@ -45,8 +51,10 @@ def _markdown(metrics: tuple[Description, ...]) -> str:
     for metric in metrics:
         cells = (metric.meaning, metric.formula, metric.range, metric.undefined)
         aliases = ", ".join(f"`{alias}`" for alias in metric.aliases)
-        texts = [f"`{metric.usage}`", *map(markdown, cells), aliases, ", ".join(_dialects(metric.name))]
+        texts = [f"`{metric.usage}`", *map(markdown, cells), aliases, markdown("; ".join(_phrases(metric.name)))]
         lines.append("| " + " | ".join(texts) + " |")
+    lines += ["", "| dialect | in short |", "| :-- | :-- |"]
+    lines += [f"| `{dialect.name}` | {markdown(dialect.title)} |" for dialect in DIALECTS.values()]
     return "\n".join(lines) + "\n"
 
 

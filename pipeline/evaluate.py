@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from transforms.dialects import DIALECTS
 from transforms.join import fold, join
 from transforms.ledger import build_ledger
 from transforms.limits import BrokenInput
@@ -59,6 +60,7 @@ def evaluate(
         fold(_block(left, sample_block(wanted.slice_by, wanted.texts))),
         fold(_block(right, output_block(wanted.texts))),
         (_SAMPLES, _OUTPUTS),
+        DIALECTS[plan.dialect].keeps_flawed,
     )
     rows = score(joined, scoring(plan))
     by_status = count_rows(rows)
@@ -72,7 +74,7 @@ def evaluate(
         raise ContractError(f"{ledger['samples']['missing']} samples have no usable output, and missing is 'fail'")
     return Evaluation(
         table,
-        pool_rows([rows], plan.metrics, plan.slice_by),
+        pool_rows([rows], plan.metrics, plan.slice_by, places=DIALECTS[plan.dialect].places),
         rejected,
         ledger,
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import apache_beam as beam
 
+from transforms.dialects import BY_ID, DIALECTS, deepest_rank, matching
 from transforms.join import JoinById
 from transforms.parse import Wants
 from transforms.pool import PoolMetrics
@@ -27,14 +28,15 @@ _MOST_BUCKETS = 4096
 
 def build(root: beam.Pipeline, plan: Plan, inputs: Inputs, attempt_dir: str) -> None:
     """Put the whole job on `root`."""
-    reading = Reading(wants(plan), plan.limits, plan.block_rows)
+    grouping = plan.buckets or buckets_for(inputs.unpacked)
+    reading = Reading(wants(plan), plan.limits, plan.block_rows, plan.ties, plan.fields, inputs.sources, grouping)
     samples = root | ReadSamples(inputs.samples, reading)
-    outputs = root | ReadOutputs(inputs.outputs, reading, sieve(samples.blocks, inputs))
+    outputs = root | ReadOutputs(inputs.outputs, reading, sieve(samples.blocks, inputs, reading.wants))
     sides: Any = {"samples": samples.blocks, "outputs": outputs.blocks}  # Beam gives dicts of collections a `|`
     joined = sides | JoinById(plan.buckets or buckets_for(inputs.size), reading.wants, inputs.sources)
     scored = joined.joined | ScoreSamples(scoring(plan))
     rows = scored.rows | WriteMetricRows(attempt_dir, plan.metrics)
-    summary = scored.rows | PoolMetrics(plan.metrics, plan.slice_by) | WriteSummary(attempt_dir)
+    summary = scored.rows | pooling(plan) | WriteSummary(attempt_dir)
     rejects = (samples.rejected, outputs.rejected, joined.rejected) | "Rejects" >> beam.Flatten()
     rejected = rejects | WriteRejected(attempt_dir)
 
@@ -47,16 +49,24 @@ def build(root: beam.Pipeline, plan: Plan, inputs: Inputs, attempt_dir: str) -> 
 
 
 def wants(plan: Plan) -> Wants:
-    """What has to travel for the asked metrics: lists are cut where every metric stops at a rank known beforehand."""
-    cutoffs = [metric.cutoff for metric in plan.metrics]
-    fixed = [cutoff for cutoff in cutoffs if isinstance(cutoff, int)]
-    return Wants(plan.slice_by, depth=max(fixed) if len(fixed) == len(cutoffs) else None)
+    """What has to travel for the asked metrics: texts where one reads them, and lists down to the deepest rank read."""
+    dialect = DIALECTS[plan.dialect]
+    texts = any(matching(dialect, metric) != BY_ID for metric in plan.metrics)
+    depths = [deepest_rank(dialect, metric) for metric in plan.metrics]
+    known = [depth for depth in depths if depth is not None]
+    return Wants(plan.slice_by, texts, max(known) if len(known) == len(depths) else None, plan.dialect)
 
 
-def sieve(samples: beam.PCollection, inputs: Inputs) -> beam.PCollection | None:
-    """The sieve of the gold, where one of a reasonable size would leave anything out."""
+def sieve(samples: beam.PCollection, inputs: Inputs, wanted: Wants) -> beam.PCollection | None:
+    """The sieve of the gold, where one of a reasonable size would leave anything out. It knows ids, not texts."""
+    if wanted.texts:
+        return None
     order = order_for(sum(file.size for file in inputs.samples))
     return None if order is None else samples | BuildSieve(order)
+
+
+def pooling(plan: Plan) -> PoolMetrics:
+    return PoolMetrics(plan.metrics, plan.slice_by, places=DIALECTS[plan.dialect].places)
 
 
 def scoring(plan: Plan) -> Scoring:

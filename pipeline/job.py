@@ -7,7 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from transforms.ledger import PROGRESS, SIDES, build_ledger, imbalances
+from transforms.ledger import PROGRESS, SIDES, build_ledger, imbalances, turned_away
 
 from . import commit
 from .errors import ContractError
@@ -69,10 +69,11 @@ def check_ledger(ledger: dict[str, Any], plan: Plan, inputs: Inputs, path: str) 
     for side in SIDES:
         terms = ledger[side]
         allowed = plan.max_rejects.limit(terms["read"])
-        if terms["rejected"] > allowed:
-            codes = ", ".join(f"{count} {code}" for code, count in ledger["rejected"][side].items())
+        away = turned_away(ledger, side)
+        if away.total() > allowed:
+            codes = ", ".join(f"{count} {code}" for code, count in away.items())
             raise ContractError(
-                f"{terms['rejected']} of {terms['read']} {side} rejected ({codes}), more than --max-rejects"
+                f"{away.total()} of {terms['read']} {side} rejected ({codes}), more than --max-rejects"
                 f" {plan.max_rejects} allows ({allowed}); see {path}/rejected"
             )
     if not ledger["samples"]["joined"] and not ledger["outputs"]["matched"]:

@@ -58,7 +58,7 @@ def line(terms: Mapping[str, int], seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     parts = []
     if terms:
-        rejected = sum(n for term, n in terms.items() if ".rejected" in term)
+        rejected = sum(n for term, n in terms.items() if ".rejected" in term or ".refused" in term)
         parts = [
             f"{terms.get('samples.read', 0):,} samples, {terms.get('outputs.read', 0):,} outputs read",
             f"{sum(n for term, n in terms.items() if term.startswith('rows.')):,} rows scored",

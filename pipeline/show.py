@@ -63,6 +63,8 @@ def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
     for side in ("samples", "outputs"):
         if codes := ledger.get("rejected", {}).get(side):
             lines.append(f"rejected {side}: " + _counts(codes))
+        if codes := ledger.get("refused", {}).get(side):
+            lines.append(f"refused {side}: " + _counts(codes) + " (rows of null; counted for --max-rejects)")
     if ledger.get("noted"):
         lines.append("noted: " + _counts(ledger["noted"]))
     lines.append("ledger balanced" if ledger.get("balanced") is True else "ledger NOT BALANCED")

@@ -54,9 +54,11 @@ ALIASES = {
     "retrieval-recall-at-k": "recall@k",
     "retrieval-ndcg-at-k": "ndcg@k",
     "retrieval-mrr": "mrr",
+    "answer-containment-at-k": "containment@k",
     # REMem
     "Recall@5": "recall@5",
     "Recall_all@5": "recall_all@5",
+    "NDCG_any@5": "ndcg_any@5",
     # AutoRAG
     "retrieval_recall": "recall",
     "retrieval_precision": "precision",
@@ -94,7 +96,9 @@ def metrics() -> st.SearchStrategy[Metric]:
 def values(param: Param) -> st.SearchStrategy[str | float]:
     if param.choices:
         return st.sampled_from(param.choices)
-    return st.floats(param.above, min(param.below, 1e300), exclude_min=True, exclude_max=True)
+    if isinstance(param.default, bool):
+        return st.booleans()
+    return st.floats(param.above, min(param.below, param.most, 1e300), exclude_min=True, exclude_max=True)
 
 
 @given(metrics())
@@ -195,6 +199,9 @@ def test_a_list_takes_texts_and_metrics_and_keeps_each_once():
         ("recall(rel=1e999)", "rel must be a number above 0"),
         ("rbp(p=1)", "p must be a number above 0 and below 1"),
         ("rbp(p=0.5,p=0.6)", "stands twice"),
+        ("recall(match=fuzy)", "match must be id or fuzzy"),
+        ("recall(threshold=101)", "threshold must be a number above 0, at most 100"),
+        ("containment(case_sensitive=yes)", "case_sensitive must be true or false"),
         ("ndcg(exp2)", "not of the form param=value"),
         ("ndcg(gain=exp2", "not of the form"),
         ("", "not of the form"),

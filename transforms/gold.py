@@ -22,7 +22,7 @@ from .columns import (
 )
 from .decode import Flaw, NonFinite, doc_id, json_value
 from .hashing import hash_column
-from .records import Floats, Ints
+from .records import Bools, Floats, Ints
 from .repeats import first_occurrences
 
 
@@ -50,6 +50,10 @@ class Gold:
     """The plain string that TEXT gold is; null otherwise."""
     parts: Ints
     """How many documents or groups there are as given, empty groups and repeats counted."""
+    listed: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """How many documents there are as given, repeats counted."""
+    integers: set[int] = field(default_factory=set)
+    """Samples that list an integer for a document id. (The keys of a map are no list.)"""
     flaws: dict[int, Flaw] = field(default_factory=dict)
     noted: dict[str, int] = field(default_factory=dict)
     content: list[pa.Array] = field(default_factory=list)
@@ -68,11 +72,40 @@ class Gold:
             "groups": pc.if_else(grouped, list_column(self.offsets, pa.array(self.group, pa.int32())), nothing),
         }
 
+    def refuse_loose(self) -> None:
+        """What some system does not take for a gold: nothing at all, groups, and ids that are integers."""
+        empty = np.isin(self.kind, (Kind.IDS, Kind.GRADED)) & (self.parts == 0)
+        for message, samples in (
+            ("expected_output must list at least one document id", np.flatnonzero(empty)),
+            (
+                "expected_output must list ids or map them to gains, not groups",
+                np.flatnonzero(self.kind == Kind.GROUPS),
+            ),
+            ("expected_output lists an integer; document ids must be strings", self.integers),
+        ):
+            for i in samples:
+                self.flaws.setdefault(int(i), Flaw("bad_gold", message))
+
+    def empty_hollow(self) -> None:
+        """Take all documents out of a gold that has a group without members."""
+        rows = spread(self.offsets)
+        width = int(self.group.max(initial=0)) + 1
+        members = np.bincount(np.unique(rows * width + self.group) // width, minlength=len(self.kind))
+        hollow = (self.kind == Kind.GROUPS) & (members < self.parts)
+        if hollow.any():
+            self._keep(~hollow[rows])
+
+    def _keep(self, keep: Bools) -> None:
+        self.offsets = list_offsets(np.bincount(spread(self.offsets)[keep], minlength=len(self.kind)))
+        self.docs = self.docs.filter(pa.array(keep))
+        self.gains, self.group = self.gains[keep], self.group[keep]
+
 
 def read_gold(values: list[Any]) -> Gold:
     """Gold from Python values, one a sample."""
     flaws: dict[int, Flaw] = {}
     noted: dict[str, int] = {}
+    integers: set[int] = set()
     kinds, lengths, parts = np.zeros((3, len(values)), np.int64)
     spans: list[str | None] = [None] * len(values)
     docs: list[str] = []
@@ -92,6 +125,8 @@ def read_gold(values: list[Any]) -> Gold:
         groups += shape.groups or [0] * len(shape.docs)
         for word in shape.noted:
             noted[word] = noted.get(word, 0) + 1
+        if shape.kind != Kind.GRADED and "integer_ids" in shape.noted:
+            integers.add(i)
     gold = Gold(
         kinds,
         list_offsets(lengths),
@@ -100,8 +135,9 @@ def read_gold(values: list[Any]) -> Gold:
         np.array(groups, np.int64),
         pa.array(spans, pa.string()),
         parts,
-        flaws,
-        noted,
+        integers=integers,
+        flaws=flaws,
+        noted=noted,
     )
     return _tidy(gold)
 
@@ -159,17 +195,19 @@ def _from_column(
         np.zeros(items, np.int64) if group is None else group,
         pa.nulls(n, pa.string()),
         parts,
-        flaws,
+        flaws=flaws,
     )
     gold = _tidy(gold)
     if pa.types.is_integer(docs.type) and len(gold.docs):
-        gold.noted["integer_ids"] = int(np.count_nonzero(np.diff(gold.offsets)))
+        gold.integers = set(np.flatnonzero(np.diff(gold.offsets)).tolist())
+        gold.noted["integer_ids"] = len(gold.integers)
     return gold
 
 
 def _tidy(gold: Gold) -> Gold:
     """Refuse blank ids, empty the golds that have a flaw, and take repeats out of lists that are not grouped."""
     rows = spread(gold.offsets)
+    gold.listed = np.diff(gold.offsets)
     hashes = hash_column(gold.docs)
     graded = gold.kind == Kind.GRADED
     if graded.any():
@@ -192,9 +230,7 @@ def _tidy(gold: Gold) -> Gold:
         keep &= ~flawed[rows]
         gold.kind[flawed] = Kind.NONE
     if not keep.all():
-        gold.offsets = list_offsets(np.bincount(rows[keep], minlength=len(gold.kind)))
-        gold.docs = gold.docs.filter(pa.array(keep))
-        gold.gains, gold.group = gold.gains[keep], gold.group[keep]
+        gold._keep(keep)
     return gold
 
 
@@ -272,7 +308,7 @@ def _doc_id(item: Any, noted: set[str]) -> str:
 def _gain(gain: Any, noted: set[str]) -> float:
     if isinstance(gain, str):
         try:
-            number = float(gain)
+            number = float("" if "_" in gain else gain)  # 1_000 is a number in Python alone
         except ValueError:
             raise _BadGoldError("expected_output holds a gain that is no number") from None
         noted.add("numeric_string_gains")

@@ -17,6 +17,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from .columns import list_column, list_offsets, list_parts, places_of
 from .decode import canonical_json
+from .dialects import DIALECTS
 from .hashing import bucket_of, hash_column
 from .ledger import PROGRESS
 from .parse import Source, Wants
@@ -75,7 +76,8 @@ class _JoinBucketFn(beam.DoFn):
         _, sides = element
         samples = gather(sides["samples"], sample_block(self._wants.slice_by, self._wants.texts))
         outputs = gather(sides["outputs"], output_block(self._wants.texts))
-        joined, rejected, terms = join(samples, outputs, self._sources)
+        keeps_flawed = DIALECTS[self._wants.dialect].keeps_flawed
+        joined, rejected, terms = join(samples, outputs, self._sources, keeps_flawed)
         PROGRESS.add(terms)
         if rejected is not None:
             yield TaggedOutput(REJECTED_TAG, rejected)
@@ -127,21 +129,27 @@ def gather(parts: Iterable[bytes], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def join(
-    samples: pa.RecordBatch, outputs: pa.RecordBatch, sources: tuple[Source, ...]
+    samples: pa.RecordBatch, outputs: pa.RecordBatch, sources: tuple[Source, ...], keeps_flawed: bool = False
 ) -> tuple[Joined, pa.RecordBatch | None, Counter[str]]:
-    """Decide every id of a bucket, given the folded records of both sides."""
+    """Decide every id of a bucket, given the folded records of both sides.
+
+    A defective record was counted as rejected where it was read, and is passed over here; where the dialect keeps
+    those, it was not, and is joined and counted like the others.
+    """
     ids = pa.chunked_array([samples["sample_id"], outputs["sample_id"]]).combine_chunks()
     codes = ids.dictionary_encode().indices.to_numpy()
     distinct = int(codes.max(initial=-1)) + 1
-    sample_side = _resolve(samples, codes[: len(samples)], distinct)
-    output_side = _resolve(outputs, codes[len(samples) :], distinct)
+    sample_side = _resolve(samples, codes[: len(samples)], distinct, keeps_flawed)
+    output_side = _resolve(outputs, codes[len(samples) :], distinct, keeps_flawed)
+    unreadable = outputs["defect"].to_numpy() != 0
 
     # What there is under each id on the outputs' side, then seen from the samples.
     state = np.full(distinct, Status.MISSING_OUTPUT, np.int8)
     state[output_side.codes[output_side.conflicting]] = Status.CONFLICT
     single = ~output_side.conflicting
-    state[output_side.codes[single & output_side.defective]] = Status.BAD_OUTPUT
-    usable = single & ~output_side.defective
+    state[output_side.codes[single & unreadable]] = Status.BAD_OUTPUT
+    usable = single & ~unreadable
+    counting = single & ~output_side.defective
     failed = outputs["error"].to_numpy(zero_copy_only=False)
     state[output_side.codes[usable]] = np.where(failed[usable], Status.ERROR, Status.SCORED)
 
@@ -150,15 +158,16 @@ def join(
     sample_of = np.full(distinct, -1)
     sample_of[sample_side.codes[kept]] = np.arange(len(kept))
     owner = np.where(usable & ~failed, sample_of[output_side.codes], -1)
-    answered = np.count_nonzero((outcome == Status.SCORED) | (outcome == Status.ERROR))
-    matched = np.count_nonzero(usable & (sample_of[output_side.codes] >= 0))
+    met = (Status.SCORED, Status.ERROR, Status.BAD_OUTPUT) if keeps_flawed else (Status.SCORED, Status.ERROR)
+    answered = np.count_nonzero(np.isin(outcome, met))
+    matched = np.count_nonzero(counting & (sample_of[output_side.codes] >= 0))
     terms = Counter(
         {
             "samples.joined": int(answered),
             "samples.missing": int(len(kept) - answered),
             "samples.duplicate": sample_side.duplicates,
             "outputs.matched": int(matched),
-            "outputs.unmatched": int(np.count_nonzero(usable) - matched),
+            "outputs.unmatched": int(np.count_nonzero(counting) - matched),
             "outputs.duplicate": output_side.duplicates,
         }
     )
@@ -185,9 +194,9 @@ class _Side:
     duplicates: int
 
 
-def _resolve(block: pa.RecordBatch, codes: Ints, distinct: int) -> _Side:
+def _resolve(block: pa.RecordBatch, codes: Ints, distinct: int, keeps_flawed: bool) -> _Side:
     conflicting = (np.bincount(codes, minlength=distinct) > 1)[codes]
-    defective = block["defect"].to_numpy() != 0
+    defective = (block["defect"].to_numpy() != 0) & (not keeps_flawed)
     copies = block["at"].value_lengths().to_numpy()
     duplicates = int((copies[~conflicting & ~defective] - 1).sum())
     return _Side(codes, conflicting, defective, duplicates)

@@ -1,7 +1,8 @@
 """Raw records to blocks: ids checked, bodies read, content digested, only what the plan needs kept.
 
 A record without a usable id leaves here as rejected. A record with a good id and a bad body is counted as rejected too,
-but its id goes on with a defect, because the join has to know that this sample's output, or gold, was there.
+but its id goes on with a defect, because the join has to know that this sample's output, or gold, was there. (A dialect
+may want rows for it: then it is counted as refused, and goes on to be joined like any other.)
 """
 
 import hashlib
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from .columns import as_strings, is_texts, list_column
 from .decode import Decoded, Flaw, OutputRecord, SampleRecord, canonical_json, decode_lines, decode_rows
+from .dialects import DIALECTS, STANDARD
 from .digest import digest_columns
 from .gold import Gold, Kind, read_gold, read_gold_column
 from .ids import Ids, read_ids
@@ -54,6 +56,8 @@ class Wants:
     slice_by: tuple[str, ...] = ()
     texts: bool = False
     depth: int | None = None
+    dialect: str = STANDARD.name
+    """Whose rules say what a flaw is, what becomes of it, and how repeats rank."""
 
 
 @dataclass
@@ -170,17 +174,26 @@ def _assemble_samples(
     spans = pc.coalesce(answers, gold.span)
     for i in np.flatnonzero((gold.kind == Kind.NONE) & spans.is_null().to_numpy(zero_copy_only=False)):
         gold.flaws.setdefault(int(i), Flaw("bad_gold", "the sample has neither expected_output nor answer"))
+    dialect = DIALECTS[wants.dialect]
+    if dialect.strict_gold:
+        gold.refuse_loose()
+    if dialect.empty_group == "spoils":
+        gold.empty_hollow()
     noted = {**gold.noted, "integer_sample_ids": ids.integers}
-    fields = {"k": pa.array(metadata.k, pa.int32()), **gold.columns()}
+    fields = {"k": pa.array(metadata.k, pa.int32()), **gold.columns(), "listed": pa.array(gold.listed, pa.int32())}
     fields |= {f"slice:{name}": column for name, column in zip(wants.slice_by, metadata.slices, strict=True)}
     if wants.texts:
         fields["answer"] = spans
     flaws = {**metadata.flaws, **gold.flaws}
-    return _assemble(ids, fields, [*gold.content, *rest], flaws, rows, noted, sample_block(wants.slice_by, wants.texts))
+    schema = sample_block(wants.slice_by, wants.texts)
+    return _assemble(ids, fields, [*gold.content, *rest], flaws, rows, noted, schema, dialect.keeps_flawed)
 
 
 def _assemble_outputs(ids: Ids, retrieved: Retrieved, rows: _Provenance, wants: Wants, sieve: Sieve | None) -> Parsed:
-    ranking = rank(retrieved, ids.column, wants.depth, wants.texts, sieve)
+    dialect = DIALECTS[wants.dialect]
+    if dialect.strict_gold:
+        retrieved.refuse_integers()
+    ranking = rank(retrieved, ids.column, wants.depth, wants.texts, sieve, dialect.repeats == "every")
     fields: dict[str, pa.Array] = {
         "error": pa.array(retrieved.error),
         "length": pa.array(ranking.length, pa.int32()),
@@ -197,7 +210,8 @@ def _assemble_outputs(ids: Ids, retrieved: Retrieved, rows: _Provenance, wants: 
         "repeated_entries": int(ranking.repeats.sum()),
         "errors": int(np.count_nonzero(retrieved.error)),
     }
-    return _assemble(ids, fields, retrieved.content(), retrieved.flaws, rows, noted, output_block(wants.texts))
+    schema = output_block(wants.texts)
+    return _assemble(ids, fields, retrieved.content(), retrieved.flaws, rows, noted, schema, dialect.keeps_flawed)
 
 
 def _assemble(
@@ -208,8 +222,13 @@ def _assemble(
     rows: _Provenance,
     noted: dict[str, int],
     schema: pa.Schema,
+    keeps_flawed: bool,
 ) -> Parsed:
-    """The common end: digest, envelope, the split between what goes on and what is rejected, and the terms."""
+    """The common end: digest, envelope, the split between what goes on and what is rejected, and the terms.
+
+    Where the dialect keeps flawed records, one with a good id is shown among the rejected but counted as refused: it is
+    the join that says what became of it.
+    """
     source, n = rows.source, len(ids.column)
     terms: Counter[str] = Counter({f"{source.side}.read": n})
     # What stopped the decoder explains the rest; a missing id is worth more to know than a bad body.
@@ -242,8 +261,9 @@ def _assemble(
         usable[list(ids.flaws)] = False
         block = block.filter(pa.array(usable))
     rejected = [_reject(source, rows.numbers[i], flaws[i], rows.raw(i)) for i in sorted(flaws)]
-    for row in rejected:
-        terms[f"{source.side}.rejected.{row['code']}"] += 1
+    for i, flaw in flaws.items():
+        word = "refused" if keeps_flawed and i not in ids.flaws else "rejected"
+        terms[f"{source.side}.{word}.{flaw.code}"] += 1
     for word, count in noted.items():
         if count:
             terms[f"noted.{source.side}.{word}"] += count

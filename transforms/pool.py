@@ -46,6 +46,8 @@ class PoolMetrics(beam.PTransform):
     metrics: Sequence[object]
     slice_by: Sequence[str] = ()
     max_values: int = MAX_VALUES
+    places: int | None = None
+    """Decimal places that means are rounded to, where a dialect does so."""
 
     def expand(self, blocks: beam.PCollection[MetricRows]) -> beam.PCollection[pa.RecordBatch]:
         names, slice_by = tuple(map(str, self.metrics)), tuple(self.slice_by)
@@ -56,7 +58,7 @@ class PoolMetrics(beam.PTransform):
         )
         return (
             (self._fold_rare(pooled) if slice_by else pooled)
-            | "DescribeSlices" >> beam.Map(describe).with_output_types(tuple[Key, list[Row]])
+            | "DescribeSlices" >> beam.Map(describe, self.places).with_output_types(tuple[Key, list[Row]])
             | "GatherSlices" >> beam.combiners.ToList()
             | "Tabulate" >> beam.Map(_tabulate, names, slice_by).with_output_types(pa.RecordBatch)
         )
@@ -177,6 +179,7 @@ def pool_rows(
     metrics: Sequence[object],
     slice_by: Sequence[str] = (),
     max_values: int = MAX_VALUES,
+    places: int | None = None,
 ) -> pa.Table:
     """What PoolMetrics gives, without Beam."""
     combine = PoolCombineFn()
@@ -193,7 +196,7 @@ def pool_rows(
     for slice_ in pooled.items():
         key, part = _fold(slice_, frequent)
         folded.setdefault(key, []).append(part)
-    described = [describe((key, combine.merge_accumulators(parts))) for key, parts in folded.items()]
+    described = [describe((key, combine.merge_accumulators(parts)), places) for key, parts in folded.items()]
     return pa.Table.from_batches([_tabulate(described, tuple(map(str, metrics)), slice_by)])
 
 
@@ -284,14 +287,15 @@ def _is_other(slice_: Slice) -> bool:
     return slice_[0][1] == OTHER
 
 
-def describe(slice_: Slice) -> tuple[Key, list[Row]]:
+def describe(slice_: Slice, places: int | None = None) -> tuple[Key, list[Row]]:
     """The rows of one slice, a metric each in the order of the plan."""
     key, pooled = slice_
     spans = [] if pooled.k is None else pooled.k.T.tolist()
-    return key, [_describe_metric(pooled, bag, *span) for bag, span in zip(_counted(pooled), spans, strict=True)]
+    bags = zip(_counted(pooled), spans, strict=True)
+    return key, [_describe_metric(pooled, bag, low, minus_high, places) for bag, (low, minus_high) in bags]
 
 
-def _describe_metric(pooled: Pooled, bag: exact.Tally, low_k: int, minus_high_k: int) -> Row:
+def _describe_metric(pooled: Pooled, bag: exact.Tally, low_k: int, minus_high_k: int, places: int | None) -> Row:
     expected, missing = pooled.expected, pooled.missing
     answered = (expected - missing) / expected
     k = low_k if 0 < low_k == -minus_high_k else None
@@ -305,7 +309,8 @@ def _describe_metric(pooled: Pooled, bag: exact.Tally, low_k: int, minus_high_k:
         reach = Z95 * std / math.sqrt(n)
         low, high = mean - reach, mean + reach
     spread = std, known.low, known.high, bag.quantile(50), bag.quantile(95), low, high
-    return k, mean, n, expected, missing, expected - n, answered, *spread
+    shown = mean if places is None else round(mean, places)
+    return k, shown, n, expected, missing, expected - n, answered, *spread
 
 
 def _tabulate(

@@ -3,7 +3,7 @@
 This module imports nothing first-party, so that every step may import it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -97,6 +97,7 @@ def sample_block(slice_by: tuple[str, ...], answers: bool) -> pa.Schema:
         pa.field("docs", pa.list_(pa.string())),
         pa.field("gains", pa.list_(pa.float64())),
         pa.field("groups", pa.list_(pa.int32())),
+        pa.field("listed", pa.int32()),
         *(pa.field(f"slice:{name}", pa.list_(pa.string())) for name in slice_by),
     ]
     return pa.schema([*fields, pa.field("answer", pa.string())] if answers else fields)
@@ -162,6 +163,34 @@ class Refused:
     message: str
     preview: bytes
     sha256: str
+
+
+@dataclass
+class Long:
+    """Lines of one file, a document each. What a reader of such a format yields."""
+
+    numbers: Ints
+    sample_ids: pa.StringArray
+    docs: pa.StringArray
+    values: Floats
+    ranks: Floats | None
+    """What the line says its rank is, NaN where that is no number; None in formats that have no rank."""
+    lines: int
+    """How many lines were read for this, those refused included."""
+    refused: list[Refused] = field(default_factory=list)
+
+    @classmethod
+    def nothing(cls, refused: list[Refused]) -> "Long":
+        none, texts = np.zeros(0), pa.array([], pa.string())
+        return cls(np.zeros(0, np.int64), texts, texts, none, None, len(refused), refused)
+
+    def part(self, start: int, stop: int) -> "Long":
+        """Some of the lines. The first part has what was refused."""
+        ranks = None if self.ranks is None else self.ranks[start:stop]
+        refused = [] if start else self.refused
+        numbers = self.numbers[start:stop]
+        texts = (self.sample_ids[start:stop], self.docs[start:stop])
+        return Long(numbers, *texts, self.values[start:stop], ranks, len(numbers) + len(refused), refused)
 
 
 @dataclass

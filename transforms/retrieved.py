@@ -43,6 +43,13 @@ class Retrieved:
     """The fields beside the list, as columns to digest."""
     flaws: dict[int, Flaw] = field(default_factory=dict)
     noted: dict[str, int] = field(default_factory=dict)
+    integers: set[int] = field(default_factory=set)
+    """Lists that hold an integer for a document id."""
+
+    def refuse_integers(self) -> None:
+        """Take it for a flaw if a document id is an integer."""
+        for i in self.integers:
+            self.flaws.setdefault(i, Flaw("bad_output", "a retrieved id is an integer; document ids must be strings"))
 
     def content(self) -> list[pa.Array]:
         """Everything that makes two outputs differ, as columns to digest.
@@ -62,10 +69,10 @@ class Retrieved:
 
 @dataclass
 class Ranking:
-    """What goes on of a list: documents with their ranks, each at its first place; those that can matter."""
+    """What goes on of a list: documents with their ranks, at their first or at every place; those that can matter."""
 
     length: Ints
-    """Documents in the whole list, repeats not counted."""
+    """Documents in the whole list, counted as they are ranked."""
     repeats: Ints
     """How many entries repeat an earlier one."""
     docs: pa.ListArray
@@ -74,14 +81,22 @@ class Ranking:
 
 
 def rank(
-    retrieved: Retrieved, ids: pa.Array, depth: int | None = None, with_texts: bool = False, sieve: Sieve | None = None
+    retrieved: Retrieved,
+    ids: pa.Array,
+    depth: int | None = None,
+    with_texts: bool = False,
+    sieve: Sieve | None = None,
+    every: bool = False,
 ) -> Ranking:
-    """Rank the whole list without its repeats, first kept; then leave out what is too deep or cannot be judged."""
+    """Rank the whole list without its repeats, first kept; then leave out what is too deep or cannot be judged.
+
+    With `every`, repeats are only counted: each entry keeps the rank that the list gives it.
+    """
     offsets, n = retrieved.offsets, len(retrieved.error)
     given = np.diff(offsets)
     hashes = hash_column(retrieved.docs)
     firsts = first_occurrences(offsets, retrieved.docs, hashes)
-    wanted = np.ones(len(hashes), np.bool_) if firsts is None else firsts
+    wanted = np.ones(len(hashes), np.bool_) if firsts is None or every else firsts
     if sieve is not None:
         wanted = wanted & sieve.holds(np.repeat(hash_column(ids), given), hashes)
     entry = np.flatnonzero(wanted)
@@ -90,7 +105,8 @@ def rank(
     repeats = np.zeros(n, np.int64)
     if firsts is not None:
         dropped = np.concatenate(([0], np.cumsum(~firsts)))
-        ranks -= dropped[entry] - dropped[offsets[row]]
+        if not every:
+            ranks -= dropped[entry] - dropped[offsets[row]]
         repeats = dropped[offsets[1:]] - dropped[offsets[:-1]]
     if depth is not None:
         near = ranks <= depth
@@ -102,7 +118,7 @@ def rank(
         for part in (retrieved.docs, retrieved.texts if with_texts else None)
     )
     return Ranking(
-        given - repeats,
+        given if every else given - repeats,
         repeats,
         list_column(kept, as_strings(docs)),
         list_column(kept, pa.array(ranks, pa.int32())),
@@ -114,6 +130,7 @@ def read_retrieved(records: list[OutputRecord], flaws: dict[int, Flaw]) -> Retri
     """Lists from decoded records; those that have a flaw already are not looked into."""
     found = dict(flaws)
     noted: dict[str, int] = {}
+    integers: set[int] = set()
     lengths, error = np.zeros(len(records), np.int64), np.zeros(len(records), np.bool_)
     entries: list[_Entries] = []
     aside: list[str | None] = [None] * len(records)
@@ -131,12 +148,14 @@ def read_retrieved(records: list[OutputRecord], flaws: dict[int, Flaw]) -> Retri
         entries.append(parts)
         for word in parts.noted:
             noted[word] = noted.get(word, 0) + 1
+        if "integer_ids" in parts.noted:
+            integers.add(i)
     offsets = list_offsets(lengths)
     docs = pa.array([doc for part in entries for doc in part.docs], pa.string())
     texts = _flat([part.texts for part in entries], [len(part.docs) for part in entries], pa.string())
     scores = _flat([part.scores for part in entries], [len(part.docs) for part in entries], pa.float64())
     beside = [pa.array(aside, pa.string())]
-    return _without_blanks(Retrieved(offsets, docs, texts, scores, error, beside, found, noted))
+    return _without_blanks(Retrieved(offsets, docs, texts, scores, error, beside, found, noted, integers))
 
 
 def read_retrieved_column(lists: pa.Array, error: Bools, aside: list[pa.Array]) -> Retrieved | None:
@@ -172,7 +191,8 @@ def read_retrieved_column(lists: pa.Array, error: Bools, aside: list[pa.Array]) 
             flaws[int(i)] = Flaw("non_finite", "a score is NaN or infinite")
     retrieved = _without_blanks(Retrieved(offsets, docs, texts, scores, error, aside, flaws))
     if integers and len(retrieved.docs):
-        retrieved.noted["integer_ids"] = int(np.count_nonzero(np.diff(retrieved.offsets)))
+        retrieved.integers = set(np.flatnonzero(np.diff(retrieved.offsets)).tolist())
+        retrieved.noted["integer_ids"] = len(retrieved.integers)
     return retrieved
 
 

@@ -9,12 +9,12 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.pvalue import TaggedOutput
 
-from .dialects import DIALECTS, Dialect
+from .dialects import DIALECTS, Dialect, Matching, matching, measure
 from .join import Joined
 from .judge import judge
 from .ledger import PROGRESS
-from .metrics.catalog import CATALOG, Metric
-from .metrics.judged import WHOLE
+from .metrics.catalog import Metric
+from .metrics.judged import WHOLE, Judged
 from .records import STATUS_NAMES, Codes, Floats, MetricRows, Status
 
 MAIN, TERMS_TAG = "rows", "terms"
@@ -56,8 +56,10 @@ class _ScoreBlockFn(beam.DoFn):
 
 def score(joined: Joined, scoring: Scoring) -> MetricRows:
     """The metric rows of a joined block."""
-    judged = judge(joined)
-    n, shape = judged.n, (len(scoring.metrics), judged.n)
+    dialect = DIALECTS[scoring.dialect]
+    judgements: dict[tuple[Matching, bool], Judged] = {}
+    n = joined.samples.num_rows
+    shape = len(scoring.metrics), n
     values, k = np.empty(shape), np.zeros(shape, np.int32)
     own_k = joined.samples["k"].to_numpy().astype(np.int64)
     resolved = np.where(own_k > 0, own_k, scoring.k)
@@ -65,13 +67,39 @@ def score(joined: Joined, scoring: Scoring) -> MetricRows:
         cutoff = resolved if metric.cutoff == "k" else np.full(n, metric.cutoff or WHOLE)
         if metric.cutoff is not None:
             k[m] = cutoff
-        values[m] = CATALOG[metric.name].measure(judged, cutoff, **dict(metric.params))
-    status = settle(values, joined.outcome, DIALECTS[scoring.dialect], scoring.missing)
+        judged = _judgement(joined, dialect, metric, judgements)
+        values[m] = measure(dialect, metric)(judged, cutoff)
+    status = settle(values, joined.outcome, dialect, scoring.missing, spoilt(joined, dialect))
     slices = {name: joined.samples[f"slice:{name}"] for name in scoring.slice_by}
     return MetricRows(joined.samples["sample_id"], joined.outcome, values, status, k, slices)
 
 
-def settle(values: Floats, outcome: Codes, dialect: Dialect, missing: str) -> Codes:
+def _judgement(
+    joined: Joined, dialect: Dialect, metric: Metric, judgements: dict[tuple[Matching, bool], Judged]
+) -> Judged:
+    """What the metric looks at: judged once for all metrics that look alike."""
+    how = matching(dialect, metric)
+    if (how, False) not in judgements:
+        judgements[how, False] = judge(joined, dialect, how)
+    flat = dialect.relevant == "listed" and metric.name not in dialect.graded
+    if (how, flat) not in judgements:
+        judgements[how, flat] = judgements[how, False].flat()
+    return judgements[how, flat]
+
+
+def spoilt(joined: Joined, dialect: Dialect) -> Codes:
+    """Sample → the status that leaves it without values in the dialect whatever the metric; SCORED for the others."""
+    found = np.full(len(joined.outcome), Status.SCORED, np.int8)
+    if dialect.empty_list == "undefined":
+        found[joined.owner[(joined.outputs["length"].to_numpy() == 0) & (joined.owner >= 0)]] = Status.BAD_OUTPUT
+    if dialect.keeps_flawed:
+        error = dialect.flaws == "error"
+        found[joined.outcome == Status.BAD_OUTPUT] = Status.ERROR if error else Status.BAD_OUTPUT
+        found[joined.samples["defect"].to_numpy() != 0] = Status.ERROR if error else Status.NO_RELEVANT
+    return found
+
+
+def settle(values: Floats, outcome: Codes, dialect: Dialect, missing: str, spoilt: Codes | None = None) -> Codes:
     """Give every row its status, and every row without a score the value that its status implies (in place).
 
     Nothing relevant comes first: such a row is undefined for every system alike, whether or not it answered.
@@ -79,10 +107,14 @@ def settle(values: Floats, outcome: Codes, dialect: Dialect, missing: str) -> Co
     undefined = np.isnan(values)
     status = np.broadcast_to(outcome, values.shape).copy()
     values[~undefined & (outcome != Status.SCORED)] = 0.0
-    if dialect.no_relevant is None:
-        status[undefined] = Status.NO_RELEVANT
-    else:
+    if dialect.no_relevant is not None:
         values[undefined] = dialect.no_relevant
+    else:
+        status[undefined] = Status.ERROR if dialect.flaws == "error" else Status.NO_RELEVANT
+    if spoilt is not None and spoilt.any():
+        where = (spoilt != Status.SCORED) & (status != Status.NO_RELEVANT)
+        status[where] = np.broadcast_to(spoilt, status.shape)[where]
+        values[:, spoilt != Status.SCORED] = np.nan
     if missing == "skip":
         values[status == Status.MISSING_OUTPUT] = np.nan
     return status

@@ -26,6 +26,19 @@ _GLUED = re.compile(r"(?<=[_-])(k|[0-9]+)$")
 
 _REL = Param("rel", None, "smallest gain that counts as relevant; without it, any gain above 0 does", above=0.0)
 _GAIN = Param("gain", "linear", "what a gain g adds: g, or 2^g - 1", choices=("linear", "exp2"))
+_MATCH = Param(
+    "match", "id", "what finds a gold document: its id, or a text much like it", choices=("id", "fuzzy"), judges=True
+)
+_THRESHOLD = Param(
+    "threshold",
+    90.0,
+    "least likeness, by rapidfuzz's partial ratio, for match=fuzzy",
+    above=0.0,
+    most=100.0,
+    judges=True,
+)
+_FUZZY = (_REL, _MATCH, _THRESHOLD)
+_CASE = Param("case_sensitive", False, "whether upper and lower case differ", judges=True)
 _P = Param("p", 0.8, "chance that the reader goes on to the next rank", above=0.0, below=1.0)
 
 # In the formulas: R relevant documents in the gold, r@k of them in the first k ranks; rank i holds gain g_i and
@@ -35,14 +48,14 @@ CATALOG: dict[str, Entry] = {
         ranking.hit,
         "1 if anything relevant is in the first k, else 0",
         "[r@k > 0]",
-        (_REL,),
+        _FUZZY,
         ("Success", "success_<k>", "hit_rate_at_<k>", "retrieval-hit-at-<k>"),
     ),
     "recall": Entry(
         ranking.recall,
         "share of the relevant documents, or groups, found in the first k",
         "r@k / R",
-        (_REL,),
+        _FUZZY,
         (
             *("R", "Recall", "SetR", "recall_<k>", "set_recall"),
             *("recall_at_<k>", "retrieval-recall-at-<k>", "retrieval_recall"),
@@ -52,28 +65,28 @@ CATALOG: dict[str, Entry] = {
         ranking.recall_all,
         "1 if all relevant documents, or one of every group, are in the first k, else 0",
         "[r@k = R]",
-        (_REL,),
+        _FUZZY,
         ("Recall_all",),
     ),
     "precision": Entry(
         ranking.precision,
         "share of the first k that is relevant; over the list's length without k",
         "r@k / k",
-        (_REL,),
+        _FUZZY,
         ("P", "Precision", "SetP", "P_<k>", "set_P", "precision_at_<k>", "retrieval_precision"),
     ),
     "f1": Entry(
         ranking.f1,
         "harmonic mean of precision and recall",
         "2 precision@k recall@k / (precision@k + recall@k)",
-        (_REL,),
+        _FUZZY,
         ("SetF", "set_F", "retrieval_f1"),
     ),
     "mrr": Entry(
         ranking.mrr,
         "one over the rank of the first relevant document; 0 if there is none in the first k",
         "1 / min{i <= k : rel_i}",
-        (_REL,),
+        _FUZZY,
         ("RR", "MRR", "recip_rank", "mrr_at_<k>", "retrieval-mrr", "retrieval_mrr"),
     ),
     "map": Entry(
@@ -89,6 +102,13 @@ CATALOG: dict[str, Entry] = {
         "DCG@k / ideal DCG@k, DCG@k = sum_{i<=k} g_i / log2(i + 1)",
         (_GAIN,),
         ("nDCG", "NDCG", "ndcg_cut_<k>", "ndcg_at_<k>", "retrieval-ndcg-at-<k>", "retrieval_ndcg"),
+    ),
+    "ndcg_any": Entry(
+        ranking.ndcg_any,
+        "ndcg by whether an entry is relevant at all, not by how much",
+        "DCG@k / ideal DCG@k, DCG@k = sum_{i<=k} rel_i / log2(i + 1), the ideal of R ones",
+        _FUZZY,
+        ("NDCG_any",),
     ),
     "r_precision": Entry(
         ranking.r_precision,
@@ -119,11 +139,19 @@ CATALOG: dict[str, Entry] = {
         "|{i <= k : g_i >= 0}| / k",
         aliases=("Judged",),
     ),
+    "containment": Entry(
+        ranking.hit,
+        "1 if the text of any of the first k holds the expected answer, white space and case evened out, else 0",
+        "[answer in text_i for some i <= k]",
+        (_CASE,),
+        ("answer-containment-at-<k>",),
+        undefined="the sample has no answer and its gold is no text",
+    ),
     "coverage": Entry(
         ranking.hit,
         "1 if anything relevant was retrieved, else 0: its mean is the share of samples served at all",
         "[r@k > 0]",
-        (_REL,),
+        _FUZZY,
     ),
 }
 

@@ -1,11 +1,11 @@
 """A block of rankings after judgement: all that a metric may look at. No ids, no texts, no I/O."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from ..records import Floats, Ints
+from ..records import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,13 @@ class Judged:
     row: Ints
     """Entry → sample. Entries are sorted by (row, rank)."""
     rank: Ints
-    """Entry → 1-based rank, counted after repeats of an id were taken out."""
+    """Entry → 1-based rank; where a dialect takes repeats of an id out, counted after that."""
     gain: Floats
     """Entry → gain of the document in the gold (1.0 for binary gold; may be 0 or negative)."""
+    first: Bools
+    """Entry → whether it is the first of its document in the list. False only where a dialect keeps repeats."""
     length: Ints
-    """Sample → length of its ranking, counted after repeats were taken out."""
+    """Sample → length of its ranking, counted as the ranks are."""
     gold_row: Ints
     """Gold document → sample. Sorted by (row, gain descending). Each document once a sample."""
     gold_gain: Floats
@@ -35,6 +37,18 @@ class Judged:
     """Gold group → its gain: that of its document, or 1.0 for a group of several."""
     group_rank: Ints
     """Gold group → the best rank at which any member was found; 0 when none was."""
+    match_group: Ints
+    """Match → gold group: every time that an entry is a member of a group, also of a second one."""
+    match_rank: Ints
+    """Match → rank of the entry."""
+    listed: Ints
+    """Sample → documents in its gold as given, repeats counted."""
+
+    def flat(self) -> "Judged":
+        """The same with every gain 1: to be named in the gold is to be relevant."""
+        ones = (np.ones(len(gains)) for gains in (self.gain, self.gold_gain, self.group_gain))
+        gain, gold_gain, group_gain = ones
+        return replace(self, gain=gain, gold_gain=gold_gain, group_gain=group_gain)
 
 
 Cutoff = npt.NDArray[np.int64]

@@ -40,6 +40,9 @@ class Param:
     choices: tuple[str, ...] = ()
     above: float = -math.inf
     below: float = math.inf
+    most: float = math.inf
+    judges: bool = False
+    """Whether it says what counts as found, and so is read by the judge and not by the metric's function."""
 
     @property
     def allowed(self) -> str:
@@ -47,7 +50,8 @@ class Param:
             return " or ".join(self.choices)
         if isinstance(self.default, bool):
             return "true or false"
-        return f"a number above {self.above:g}" + ("" if self.below == math.inf else f" and below {self.below:g}")
+        below = "" if self.below == math.inf else f" and below {self.below:g}"
+        return f"a number above {self.above:g}{below}" + ("" if self.most == math.inf else f", at most {self.most:g}")
 
     def read(self, text: str) -> Value:
         """The value that a text stands for; ValueError if it is none that is allowed."""
@@ -57,7 +61,7 @@ class Param:
             return text == "true"
         if not self.choices and not isinstance(self.default, bool) and _NUMBER.fullmatch(text):
             number = float(text)
-            if self.above < number < self.below:
+            if self.above < number < self.below and number <= self.most:
                 return number
         raise ValueError(f"{self.name} must be {self.allowed}")
 
@@ -65,7 +69,8 @@ class Param:
 @dataclass(frozen=True)
 class Entry:
     measure: Callable[..., Floats]
-    """Called with (judged, k, **params), k holding WHOLE where the metric has no cutoff. NaN = undefined."""
+    """Called with (judged, k, **params), k holding WHOLE where the metric has no cutoff. NaN = undefined. Parameters
+    that the judge reads are not among them."""
     meaning: str
     formula: str
     params: tuple[Param, ...] = ()

@@ -10,8 +10,9 @@ gain says that nobody judged the document, as in TREC's qrels.
 """
 
 import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,27 @@ from ..records import Bools, Floats, Ints
 from .judged import WHOLE, Cutoff, Judged
 
 Rel = float | None
+
+
+@dataclass(frozen=True)
+class Dcg:
+    """What a normalised DCG is made of. The defaults are the textbook's."""
+
+    ideal: Literal["gold", "relevant", "listed", "retrieved"] = "gold"
+    """The best ranking: of the gold's gains; or of ones, as many as the gold holds relevant documents, as it lists with
+    its repeats (cut to the list's length, too), or as the whole list holds relevant entries."""
+    below_zero: bool = False
+    """Whether negative gains count, on both sides."""
+    level_start: bool = False
+    """Whether ranks 1 and 2 weigh the same: log2(rank) from rank 2 on, in place of log2(rank + 1)."""
+    bounded: bool = True
+    """Whether the value is kept within 0 and 1."""
+    one_for_nothing: bool = False
+    """Whether nothing found where the ideal is 0 is a perfect score."""
+
+
+TEXTBOOK = Dcg()
+BINARY = Dcg(ideal="relevant")
 
 
 def hit(judged: Judged, k: Cutoff, rel: Rel = None) -> Floats:
@@ -69,25 +91,39 @@ def mrr(judged: Judged, k: Cutoff, rel: Rel = None) -> Floats:
     return ratio(np.minimum(first, 1), first, relevant(judged, rel))
 
 
-def average_precision(judged: Judged, k: Cutoff, rel: Rel = None) -> Floats:
+def average_precision(judged: Judged, k: Cutoff, rel: Rel = None, most: float = 1.0) -> Floats:
     """Precision at each relevant rank within k, summed, over all relevant documents: those past k too, as trec_eval."""
     seen = is_relevant(judged.gain, rel) & within(judged, k)
     at_rank = running(seen, judged.row, judged.n)[seen] / judged.rank[seen]
     wanted = relevant(judged, rel)
-    return ratio(added(judged.row[seen], at_rank, judged.n), wanted, wanted)
+    return ratio(added(judged.row[seen], at_rank, judged.n), wanted, wanted, most)
 
 
-def ndcg(judged: Judged, k: Cutoff, gain: str = "linear") -> Floats:
+def ndcg(judged: Judged, k: Cutoff, gain: str = "linear", rule: Dcg = TEXTBOOK) -> Floats:
     """Gains over log2(rank + 1), summed down to k, over the same sum of the best possible ranking.
 
-    The best ranking is made of all gains of the gold, cut to k. Gains of 0 and below add nothing on either side.
+    The best ranking is made of all gains of the gold, cut to k. Gains of 0 and below add nothing on either side. What
+    other systems do in place of that, the rule says.
     """
-    seen = (judged.gain > 0) & within(judged, k)
-    dcg = added(judged.row[seen], worth(judged.gain[seen], gain) / discount(judged.rank[seen]), judged.n)
-    place = running(np.ones(len(judged.gold_row), np.bool_), judged.gold_row, judged.n)
-    best = (judged.gold_gain > 0) & (place <= k[judged.gold_row])
-    ideal = added(judged.gold_row[best], worth(judged.gold_gain[best], gain) / discount(place[best]), judged.n)
-    return ratio(dcg, ideal, relevant(judged, None))
+    seen = within(judged, k) if rule.below_zero else (judged.gain > 0) & within(judged, k)
+    weights = worth(judged.gain[seen], gain) / discount(judged.rank[seen], rule.level_start)
+    dcg = added(judged.row[seen], weights, judged.n)
+    ideal = best_dcg(judged, k, gain, rule)
+    share = np.divide(dcg, ideal, out=np.zeros(judged.n), where=(ideal != 0) if rule.one_for_nothing else (ideal > 0))
+    if rule.bounded:
+        share = np.clip(share, 0.0, 1.0)
+    if rule.one_for_nothing:
+        return np.where((ideal == 0) & (dcg == 0), 1.0, share)
+    known = counted(judged.gold_row, judged.n) if rule.below_zero else relevant(judged, None)
+    return np.where(known > 0, share, np.nan)
+
+
+def ndcg_any(judged: Judged, k: Cutoff, rel: Rel = None, rule: Dcg = BINARY) -> Floats:
+    """nDCG that asks only whether an entry is relevant, not how much: any relevant one weighs 1."""
+    wanted = is_relevant(judged.gold_gain, rel)
+    entries = is_relevant(judged.gain, rel)
+    binary = replace(judged, gain=entries.astype(np.float64), gold_gain=wanted.astype(np.float64))
+    return ndcg(binary, k, rule=rule)
 
 
 def r_precision(judged: Judged, k: Cutoff, rel: Rel = None) -> Floats:
@@ -131,13 +167,32 @@ def judged_share(judged: Judged, k: Cutoff) -> Floats:
 # What the metrics are made of.
 
 
-def ratio(part: npt.NDArray[Any], whole: npt.NDArray[Any] | int, wanted: Ints) -> Floats:
-    """part / whole; 0 over nothing; never above 1. NaN, the one sign for undefined, where nothing was wanted.
+def ratio(part: npt.NDArray[Any], whole: npt.NDArray[Any] | int, wanted: Ints, most: float = 1.0) -> Floats:
+    """part / whole; 0 over nothing; never above `most`. NaN, the one sign for undefined, where nothing was wanted.
 
-    The cap is against rounding only: a sum of shares may pass 1 in its last bit.
+    The cap at 1 is against rounding only: a sum of shares may pass 1 in its last bit.
     """
     share = np.divide(part, whole, out=np.zeros(len(wanted)), where=np.not_equal(whole, 0))
-    return np.where(wanted > 0, np.minimum(share, 1.0), np.nan)
+    return np.where(wanted > 0, np.minimum(share, most), np.nan)
+
+
+def best_dcg(judged: Judged, k: Cutoff, gain: str, rule: Dcg) -> Floats:
+    """Sample → the DCG of the ranking that the rule holds for the best."""
+    if rule.ideal == "gold":
+        place = running(np.ones(len(judged.gold_row), np.bool_), judged.gold_row, judged.n)
+        best = place <= k[judged.gold_row]
+        if not rule.below_zero:
+            best &= judged.gold_gain > 0
+        weights = worth(judged.gold_gain[best], gain) / discount(place[best], rule.level_start)
+        return added(judged.gold_row[best], weights, judged.n)
+    if rule.ideal == "relevant":
+        ones = relevant(judged, None)
+    elif rule.ideal == "listed":
+        ones = np.minimum(judged.listed, judged.length)
+    else:
+        ones = counted(judged.row[judged.gain > 0], judged.n)
+    ones = np.minimum(ones, k)
+    return _full_dcgs(_room(ones), rule.level_start)[ones]
 
 
 def is_relevant(gain: Floats, rel: Rel) -> Bools:
@@ -194,12 +249,12 @@ def running(mask: Bools, rows: Ints, n: int) -> Ints:
 
 
 def worth(gains: Floats, form: str) -> Floats:
-    """What a gain > 0 adds to a DCG: itself, or 2^gain - 1.
+    """What a gain adds to a DCG: itself, or 2^gain - 1.
 
     Absurd gains are capped, so that no sum over a list becomes infinite and the quotient stays a number.
     """
     if form == "linear":
-        return np.minimum(gains, 1e300)
+        return np.clip(gains, -1e300, 1e300)
     exponents = np.minimum(gains, 900.0)
     powers = np.ldexp(1.0, exponents.astype(np.int32))
     broken = np.flatnonzero(exponents != np.floor(exponents))
@@ -207,9 +262,9 @@ def worth(gains: Floats, form: str) -> Floats:
     return powers - 1.0
 
 
-def discount(ranks: Ints) -> Floats:
-    """Rank → log2(rank + 1)."""
-    return _logarithms(_room(ranks))[ranks]
+def discount(ranks: Ints, level_start: bool = False) -> Floats:
+    """Rank → log2(rank + 1); with a level start, that of the rank before, ranks 1 and 2 alike."""
+    return _logarithms(_room(ranks))[np.maximum(ranks - 1, 1) if level_start else ranks]
 
 
 def power(p: float, exponents: Ints) -> Floats:
@@ -225,6 +280,13 @@ def _room(indices: Ints) -> int:
 @lru_cache(maxsize=32)
 def _logarithms(size: int) -> Floats:
     return np.array([math.log2(rank + 1) for rank in range(size)])
+
+
+@lru_cache(maxsize=32)
+def _full_dcgs(size: int, level_start: bool) -> Floats:
+    """How many ones there are, up to `size` → the DCG of a list of so many."""
+    weights = 1.0 / discount(np.arange(1, size + 1), level_start)
+    return np.concatenate((np.zeros(1), np.cumsum(weights)))
 
 
 @lru_cache(maxsize=32)
