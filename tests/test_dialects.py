@@ -341,6 +341,14 @@ def test_remem_looks_for_chunks_in_texts_and_for_ids_among_ids() -> None:
     assert [value for value, _ in found.values()] == [0.0, 1.0, 1.0]
 
 
+def test_remem_finds_a_chunk_in_an_original_that_is_json() -> None:
+    said = 'she said "hi",\nin a café'
+    original = json.dumps({"role": "user", "content": said})
+    assert said not in original
+    assert value([original], [{"id": "c", "text": said}], "recall_all@1", "remem") == 1.0
+    assert value([original], [{"id": "c", "text": said[:-1]}], "recall_all@1", "remem") == 0.0  # its quotes must fit
+
+
 def test_remem_reads_the_whole_list_for_its_ideal() -> None:
     assert value(["g", "h"], ["g", *"xyzuvw", "h"], "ndcg_any@2", "remem") == 0.5
     assert deepest_rank(DIALECTS["remem"], parse("ndcg_any@2")) is None

@@ -513,3 +513,11 @@ def test_no_records_make_an_empty_block_of_the_right_schema() -> None:
         for source in (SAMPLES, OUTPUTS):
             assert parse(raw, source).block.num_rows == 0
             assert parse(raw, source).rejected is None
+
+
+def test_a_sample_s_k_that_is_no_cutoff_is_noted() -> None:
+    records = [
+        {"id": f"q{i}", "expected_output": ["a"], "metadata": {"k": k}} for i, k in enumerate([3, None, "3", 0, 5.0])
+    ]
+    parsed = parse_samples(Rows(list(range(5)), records), Source("samples", 0, "s"), Wants())
+    assert parsed.terms["noted.samples.ignored_k"] == 3

@@ -164,10 +164,10 @@ def join(
     terms = Counter(
         {
             "samples.joined": int(answered),
-            "samples.missing": int(len(kept) - answered),
+            "samples.missing": int(np.count_nonzero(~np.isin(outcome, met))),
             "samples.duplicate": sample_side.duplicates,
             "outputs.matched": int(matched),
-            "outputs.unmatched": int(np.count_nonzero(counting) - matched),
+            "outputs.unmatched": int(np.count_nonzero(counting & (sample_of[output_side.codes] < 0))),
             "outputs.duplicate": output_side.duplicates,
         }
     )

@@ -22,6 +22,8 @@ class Metadata:
     k: Ints
     slices: list[pa.ListArray]
     flaws: dict[int, Flaw] = field(default_factory=dict)
+    ignored_k: int = 0
+    """How many samples name a k that is no whole number above 0; they take the plan's, as if they named none."""
 
 
 def read_metadata(values: list[Any], slice_by: tuple[str, ...]) -> Metadata:
@@ -63,7 +65,9 @@ def slice_values(value: Any) -> list[str]:
 
 def _metadata(columns: dict[str, list[Any]], slice_by: tuple[str, ...], flaws: dict[int, Flaw]) -> Metadata:
     slices = [pa.array(list(map(slice_values, columns[name])), pa.list_(pa.string())) for name in slice_by]
-    return Metadata(np.array(list(map(_k, columns["k"])), np.int64), slices, flaws)
+    k = np.array(list(map(_k, columns["k"])), np.int64)
+    given = np.array([value is not None for value in columns["k"]], np.bool_)
+    return Metadata(k, slices, flaws, int(np.count_nonzero(given & (k == 0))))
 
 
 def _object(value: Any) -> dict[Any, Any] | None:

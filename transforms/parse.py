@@ -179,7 +179,7 @@ def _assemble_samples(
         gold.refuse_loose()
     if dialect.empty_group == "spoils":
         gold.empty_hollow()
-    noted = {**gold.noted, "integer_sample_ids": ids.integers}
+    noted = {**gold.noted, "integer_sample_ids": ids.integers, "ignored_k": metadata.ignored_k}
     fields = {"k": pa.array(metadata.k, pa.int32()), **gold.columns(), "listed": pa.array(gold.listed, pa.int32())}
     fields |= {f"slice:{name}": column for name, column in zip(wants.slice_by, metadata.slices, strict=True)}
     if wants.texts:
