@@ -4,13 +4,14 @@ Imports stand inside the commands: `--help` needs none of them, and Beam alone t
 """
 
 import argparse
+import contextlib
 import gc
 import os
 import sys
 import traceback
 from collections.abc import Callable
 from importlib import metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from .arguments import parse, split
 from .errors import RankbeamError
@@ -35,6 +36,16 @@ def main(argv: list[str] | None = None) -> int:
             return leaving.code if isinstance(leaving.code, int) else 0
         except (Exception, Interrupted) as error:  # noqa: BLE001  the last one up: every failure becomes one line
             return _explain(error, debug, received)
+
+
+def command() -> NoReturn:
+    """`rankbeam` as a process. When the result is out nothing is left to do but to unload Beam, which takes Python a
+    quarter of a second; so it is not asked to."""
+    code = main()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def run_and_show(plan: "Plan", beam_args: list[str], debug: bool) -> int:

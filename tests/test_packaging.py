@@ -53,7 +53,7 @@ def test_wheel_holds_the_listed_packages_and_nothing_else(tmp_path: Path) -> Non
         scripts = next(archive.read(str(file)).decode() for file in files if file.name == "entry_points.txt")
     shipped = {".".join(file.parent.parts) for file in files if not file.parts[0].endswith(".dist-info")}
     assert sorted(shipped) == sorted(PACKAGES)
-    assert "rankbeam = pipeline.cli:main" in scripts
+    assert "rankbeam = pipeline.cli:command" in scripts
     sources = {module.relative_to(ROOT) for name in NAMES for module in (ROOT / name).rglob("*.py")}
     assert sources <= set(files)
 

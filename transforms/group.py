@@ -18,7 +18,7 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from .columns import list_column, list_parts
-from .join import split
+from .join import split, unpack
 from .ledger import PROGRESS
 from .order import Queries, as_lists, as_maps, order_lists, without_copies
 from .parse import Parsed, Source, Wants, parse_outputs, parse_samples, refuse
@@ -89,7 +89,7 @@ class _GroupBucketFn(beam.DoFn):
 
     def process(self, element: tuple[int, Iterable[bytes]], sieve: Sieve | None = None) -> Iterator[_Grouped]:
         _, parts = element
-        batches = [pa.ipc.read_record_batch(pa.py_buffer(part), PIECES) for part in parts]
+        batches = [unpack(part, PIECES) for part in parts]
         for parsed in group(batches, self._grouping, sieve):
             PROGRESS.add(parsed.terms)
             for term in parsed.terms.items():
