@@ -12,8 +12,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from transforms.group import GroupByQuery, Grouping, cut, parse_queries
-from transforms.ledger import PROGRESS
+from transforms.group import MAIN, REJECTED_TAG, TERMS_TAG, GroupByQuery, Grouping, cut, emitted, parse_queries
 from transforms.limits import BrokenInput, Limits
 from transforms.order import Queries
 from transforms.parse import Parsed, Source, Wants, parse_outputs, parse_samples
@@ -25,7 +24,7 @@ from .fields import COLUMNS, Fields, project, wanted
 from .formats import FORMATS
 from .inputs import InputFile
 
-MAIN, REJECTED_TAG, TERMS_TAG, PROBLEMS_TAG = "blocks", "rejected", "terms", "problems"
+PROBLEMS_TAG = "problems"
 
 _PARSE: dict[str, Callable[..., Parsed]] = {"samples": parse_samples, "outputs": parse_outputs}
 
@@ -95,13 +94,7 @@ class _ReadFileFn(beam.DoFn):
     def process(self, file: InputFile, sieve: Sieve | None = None) -> Iterator[_Found]:
         try:
             for parsed in read_blocks(file, self._reading, sieve):
-                PROGRESS.add(parsed.terms)
-                for term in parsed.terms.items():
-                    yield TaggedOutput(TERMS_TAG, term)
-                if parsed.rejected is not None:
-                    yield TaggedOutput(REJECTED_TAG, parsed.rejected)
-                if parsed.block is not None and parsed.block.num_rows:
-                    yield parsed.block
+                yield from emitted(parsed)
         except BrokenInput as broken:
             yield TaggedOutput(PROBLEMS_TAG, str(broken))
 

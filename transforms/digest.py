@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from .columns import as_strings, is_list, is_texts, list_parts
+from .columns import as_strings, is_list, is_texts, list_parts, text_parts
 from .hashing import Hashes
 
 Lanes = npt.NDArray[np.uint64]
@@ -73,7 +73,7 @@ def _lists(offsets: npt.NDArray[np.int64], items: pa.Array) -> Lanes:
     if not is_texts(items.type):
         cells = digest_column(items)
         return _slices(np.ascontiguousarray(cells), (offsets * 16).tolist())
-    starts, data = _text_buffers(as_strings(items))
+    starts, data = text_parts(_without_nulls(as_strings(items)))
     lengths = np.diff(starts).astype(np.int32)
     if items.null_count:
         lengths[items.is_null().to_numpy(zero_copy_only=False)] = -1
@@ -84,18 +84,12 @@ def _lists(offsets: npt.NDArray[np.int64], items: pa.Array) -> Lanes:
 
 
 def _texts(column: pa.StringArray) -> Lanes:
-    starts, data = _text_buffers(column)
+    starts, data = text_parts(_without_nulls(column))
     return _slices(data, starts.tolist())
 
 
-def _text_buffers(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], Any]:
-    """Offsets, and the bytes they point into."""
-    if column.null_count:
-        column = column.fill_null("")  # a null may span bytes, too
-    _, offsets, data = column.buffers()
-    if not len(column):
-        return np.zeros(1, np.int32), b""
-    return np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1], data or b""
+def _without_nulls(column: pa.StringArray) -> pa.StringArray:
+    return column.fill_null("") if column.null_count else column  # a null may span bytes, too
 
 
 def _numbers(column: pa.Array) -> Lanes:

@@ -91,13 +91,18 @@ class _GroupBucketFn(beam.DoFn):
         _, parts = element
         batches = [unpack(part, PIECES) for part in parts]
         for parsed in group(batches, self._grouping, sieve):
-            PROGRESS.add(parsed.terms)
-            for term in parsed.terms.items():
-                yield TaggedOutput(TERMS_TAG, term)
-            if parsed.rejected is not None:
-                yield TaggedOutput(REJECTED_TAG, parsed.rejected)
-            if parsed.block is not None and parsed.block.num_rows:
-                yield parsed.block
+            yield from emitted(parsed)
+
+
+def emitted(parsed: Parsed) -> Iterator[_Grouped]:
+    """What a step that parses gives: the block, with its rejected rows and its terms on outputs of their own."""
+    PROGRESS.add(parsed.terms)
+    for term in parsed.terms.items():
+        yield TaggedOutput(TERMS_TAG, term)
+    if parsed.rejected is not None:
+        yield TaggedOutput(REJECTED_TAG, parsed.rejected)
+    if parsed.block is not None and parsed.block.num_rows:
+        yield parsed.block
 
 
 def cut(long: Long, source: Source) -> Parsed:

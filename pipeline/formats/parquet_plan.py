@@ -46,7 +46,7 @@ def plan_reading(file: pa.NativeFile, rows: int, chunks: Sequence[Chunk], limits
         raise Unsound(f"has pages that unpack to {pages >> 20} MiB; write it with pages of about 1 MiB")
     entries = {chunk.path: _plain_entry(file, chunk) for chunk in chunks}
     dictionaries = frozenset(chunk.path for chunk in chunks if _as_dictionary(chunk, entries[chunk.path]))
-    costs = {chunk.path: _page_costs(chunk, chunk.path in dictionaries, entries[chunk.path]) for chunk in chunks}
+    costs = {chunk.path: _page_costs(chunk, entries[chunk.path]) for chunk in chunks}
     flat = [chunk for chunk in chunks if not chunk.repeated]
     lists = [chunk for chunk in chunks if chunk.repeated]
     per_row = sum(_list_row_cost(file, rows, lists, costs, limits))
@@ -75,7 +75,7 @@ def _as_dictionary(chunk: Chunk, entry: int) -> bool:
     return all(page.dictionary for page in chunk.pages) or by_dictionary * entry > BATCH_BYTES
 
 
-def _page_costs(chunk: Chunk, as_dictionary: bool, entry: int) -> list[float]:
+def _page_costs(chunk: Chunk, entry: int) -> list[float]:
     """Bytes that each page comes to once it is decoded, at most."""
     levels = _LEVEL_BYTES if chunk.repeated else 0
     costs: list[float] = []
