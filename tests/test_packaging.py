@@ -1,6 +1,7 @@
 """Two plain import names at the top level are safe only while these hold."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -11,10 +12,16 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ("pipeline", "transforms")
-PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
+LOCKS = ("constraints.txt", "tests/benchmarks/constraints.txt")
+# The first versions without a known security fault, for what reads bytes that others wrote.
+SAFE_FLOORS = {"pyarrow": "23.0.1", "orjson": "3.11.6", "PyYAML": "6.0.2", "fastavro": "1.13", "msgspec": "0.20"}
 
 
 def python(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -147,3 +154,60 @@ def absolute_imports(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             yield node.module
+
+
+def asked(*extras: str) -> list[Requirement]:
+    """What pyproject.toml asks for: always, under these extras, and for the benchmarks."""
+    project = PROJECT["project"]
+    lists = [project["dependencies"], *(project["optional-dependencies"][extra] for extra in extras)]
+    return [Requirement(line) for lines in (*lists, PROJECT["dependency-groups"]["bench"]) for line in lines]
+
+
+def locked(name: str) -> dict[str, tuple[str, list[str]]]:
+    """Package → its pinned version and its hashes. A line of any other kind fails here."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for entry in (ROOT / name).read_text().replace("\\\n", " ").splitlines():
+        if entry.startswith("#"):
+            continue
+        pinned = re.fullmatch(r"([a-z0-9-]+)==([\w.]+)( ; [^/@]+?)?((?: +--hash=sha256:[0-9a-f]{64})+)", entry)
+        assert pinned, entry[:100]
+        assert pinned[1] not in found, f"{pinned[1]} stands twice: pip would have to choose"
+        found[pinned[1]] = pinned[2], pinned[4].split()
+    return found
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_pin_is_one_version_with_hashes_and_no_address(name: str) -> None:
+    pins = locked(name)
+    assert pins and all(hashes for _, hashes in pins.values())
+    assert "://" not in (ROOT / name).read_text()
+
+
+def test_both_lists_pin_the_same_versions() -> None:
+    main, bench = (locked(name) for name in LOCKS)
+    assert {name: (main[name], bench[name]) for name in main.keys() & bench.keys() if main[name] != bench[name]} == {}
+
+
+def test_pins_satisfy_what_the_project_asks_for() -> None:
+    pins = {name: version for lock in LOCKS for name, (version, _) in locked(lock).items()}
+    wrong = {
+        str(requirement): pins.get(canonicalize_name(requirement.name))
+        for requirement in asked("dev")
+        if not requirement.specifier.contains(pins.get(canonicalize_name(requirement.name), "0"))
+    }
+    assert wrong == {}, "write the pins anew with `make lock`"
+
+
+@pytest.mark.parametrize(("package", "floor"), SAFE_FLOORS.items())
+def test_no_version_below_the_safe_floor_is_accepted(package: str, floor: str) -> None:
+    found = [each for each in asked("gcp", "dev") if each.name == package]
+    assert found, f"{package} is not asked for by name, so any version may come in"
+    assert all(f">={floor}" in str(each.specifier).split(",") for each in found)
+
+
+def test_make_installs_only_what_a_hash_covers() -> None:
+    """The one install without hashes is the project itself, and that brings in nothing."""
+    makefile = (ROOT / "Makefile").read_text()
+    assert "INSTALL := $(PIP) --require-hashes" in makefile
+    plain = [line.strip() for line in makefile.splitlines() if line.strip().startswith("$(PIP)")]
+    assert plain == ["$(PIP) --no-deps --no-build-isolation -e ."]
