@@ -64,8 +64,8 @@ def evaluate(
     )
     rows = score(joined, scoring(plan))
     by_status = count_rows(rows)
-    turned_away = [*(parsed.rejected for parsed in (*left, *right)), conflicts]
-    rejected = pa.Table.from_batches([batch for batch in turned_away if batch is not None], REJECTED)
+    turned_away = [*(parsed.rejected for parsed in (*left, *right)), *conflicts]
+    rejected = pa.Table.from_batches([batch.cast(REJECTED) for batch in turned_away if batch is not None], REJECTED)
     table = metric_rows(rows, plan.metrics).cast(PER_SAMPLE)
     written = {found["values"]: found["counts"] for found in table["status"].value_counts().to_pylist()}
     total = sum((parsed.terms for parsed in (*left, *right)), terms + by_status)

@@ -140,9 +140,10 @@ class _WriteBatchesFn(beam.DoFn):
     def process(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        self._pending.append(batch.cast(self._schema))
-        self._rows += batch.num_rows
-        self._bytes += batch.nbytes
+        plain = batch.cast(self._schema)
+        self._pending.append(plain)
+        self._rows += plain.num_rows
+        self._bytes += plain.nbytes
         if self._rows >= ROW_GROUP_ROWS or self._bytes >= PENDING_BYTES:
             self._write_pending()
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from transforms import join as join_module
+from transforms.conflicts import ROWS_AT_ONCE
 from transforms.join import Joined, fold, gather, join, split
 from transforms.parse import Source, Wants, parse_outputs, parse_samples
 from transforms.records import REJECTED, Rows, Status, output_block, place, sample_block
@@ -26,7 +27,7 @@ def block(records: list[Any], side: int, first: int = 1) -> pa.RecordBatch:
 
 def joined(samples: list[Any], outputs: list[Any]) -> tuple[Joined, list[str], Counter[str]]:
     found, rejected, terms = join(fold(block(samples, 0)), fold(block(outputs, 1)), SOURCES)
-    return found, [] if rejected is None else rejected["location"].to_pylist(), terms
+    return found, [place for batch in rejected for place in batch["location"].to_pylist()], terms
 
 
 def outcomes(found: Joined) -> dict[str, Status]:
@@ -126,9 +127,9 @@ def test_folding_keeps_one_row_a_content_and_every_place() -> None:
     folded = fold(block(records, 1))
     found = [(row["sample_id"], row["docs"], row["at"]) for row in folded.to_pylist()]
     assert found == [
-        ("q", ["a"], [place(1, 1), place(1, 4)]),
+        ("q", None, [place(1, 1), place(1, 4)]),  # contradicted, so no body is left to shuffle
         ("p", [], [place(1, 2), place(1, 5)]),
-        ("q", ["b"], [place(1, 3)]),
+        ("q", None, [place(1, 3)]),
     ]
     assert fold(folded).equals(folded)
     assert folded.schema.equals(output_block(False))
@@ -167,9 +168,8 @@ def through_buckets(samples: list[Any], outputs: list[Any], buckets: int, size: 
         lists = {int(owner): docs for owner, docs in zip(found.owner, found.outputs["docs"].to_pylist(), strict=True)}
         ids = found.samples["sample_id"].to_pylist()
         rows += [(each, int(found.outcome[i]), lists.get(i)) for i, each in enumerate(ids)]
-        if rejected is not None:
-            assert rejected.schema.equals(REJECTED)
-            rejects += rejected.to_pylist()
+        for batch in rejected:
+            rejects += batch.cast(REJECTED).to_pylist()
         total += terms
     return sorted(rows), sorted(rejects, key=lambda row: row["location"]), total
 
@@ -208,7 +208,7 @@ def test_a_million_copies_of_one_id_stay_cheap() -> None:
     assert sum(map(len, parts)) < 9_000_000
     found, rejected, terms = join(fold(block([sample("q")], 0)), gather(parts, output_block(False)), SOURCES)
     assert outcomes(found) == {"q": Status.SCORED}
-    assert rejected is None
+    assert not list(rejected)
     assert terms["outputs.duplicate"] == 999_999
 
 
@@ -217,3 +217,29 @@ def test_every_one_of_many_conflicting_copies_is_named() -> None:
     _, rejected, terms = joined([sample("q")], outputs)
     assert sorted(rejected) == sorted(f"o.jsonl:{i}" for i in range(1, 20_001))
     assert terms["outputs.rejected.conflict"] == 20_000
+
+
+def test_a_conflict_names_the_earliest_record_that_differs_in_whatever_order_they_come() -> None:
+    outputs = [output("p"), output("q", "a"), output("q", "a"), output("q", "b"), output("q", "c"), output("r")]
+    for size in (1, 2, 6):
+        for turn in (1, -1):
+            parts = [fold(block(outputs[at : at + size], 1, at + 1)) for at in range(0, 6, size)][::turn]
+            folded = fold(pa.concat_batches(parts))
+            _, batches, _ = join(fold(block([sample("q")], 0)), folded, SOURCES)
+            rows = [row for batch in batches for row in batch.cast(REJECTED).to_pylist()]
+            named = {row["location"]: row["message"].split(" has this id and different content")[0] for row in rows}
+            differing = {2: 4, 3: 4, 4: 2, 5: 2}
+            assert named == {f"o.jsonl:{at}": f"o.jsonl:{other}" for at, other in differing.items()}
+            assert {(row["preview"], row["sha256"]) for row in rows} == {('{"id":"q"}', None)}
+
+
+def test_many_conflicts_come_in_batches_of_bounded_size() -> None:
+    outputs = [output("q", str(i)) for i in range(ROWS_AT_ONCE + 1)]
+    _, batches, _ = join(fold(block([sample("q")], 0)), fold(block(outputs, 1)), SOURCES)
+    assert [batch.num_rows for batch in batches] == [ROWS_AT_ONCE, 1]
+
+
+def test_differing_records_of_one_id_shuffle_their_envelopes_only() -> None:
+    records = [output("q", *(f"doc-{i}-{rank}" for rank in range(100))) for i in range(2_000)]
+    ((_, part),) = split(fold(block(records, 1)), 1)
+    assert len(part) < 2_000 * 60

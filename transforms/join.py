@@ -8,20 +8,22 @@ duplicate, a conflict) is decided here, once, and counted.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.pvalue import TaggedOutput
 
 from .columns import list_column, list_offsets, list_parts, places_of
-from .decode import canonical_json
+from .conflicts import conflict_rows
 from .dialects import DIALECTS
 from .hashing import bucket_of, hash_column
 from .ledger import PROGRESS
 from .parse import Source, Wants
-from .records import REJECTED, Bools, Codes, Ints, Status, output_block, sample_block, unplace
+from .records import ENVELOPE, Bools, Codes, Ints, Status, output_block, sample_block
 
 _SIZE_BYTES = 8
 
@@ -81,8 +83,8 @@ class _JoinBucketFn(beam.DoFn):
         keeps_flawed = DIALECTS[self._wants.dialect].keeps_flawed
         joined, rejected, terms = join(samples, outputs, self._sources, keeps_flawed)
         PROGRESS.add(terms)
-        if rejected is not None:
-            yield TaggedOutput(REJECTED_TAG, rejected)
+        for batch in rejected:
+            yield TaggedOutput(REJECTED_TAG, batch)
         for term in terms.items():
             yield TaggedOutput(TERMS_TAG, term)
         if joined.samples.num_rows:
@@ -103,10 +105,26 @@ def fold(block: pa.RecordBatch) -> pa.RecordBatch:
     offsets, places = list_parts(block["at"])
     at = places.take(pa.array(places_of(offsets, order)))
     copies = np.add.reduceat(np.diff(offsets)[order], starts)
+    column = block.schema.get_field_index("at")
+    block = _without_bodies(block, np.bincount(codes[keep])[codes] > 1)
     folded = block.take(pa.array(keep)).set_column(
-        block.schema.get_field_index("at"), block.schema.field("at"), list_column(list_offsets(copies), at)
+        column, block.schema.field("at"), list_column(list_offsets(copies), at)
     )
     return folded.take(pa.array(np.argsort(keep)))
+
+
+def _without_bodies(block: pa.RecordBatch, conflicting: Bools) -> pa.RecordBatch:
+    """Nothing of a record that another contradicts is ever read again but its envelope, so no more is shuffled."""
+    if not conflicting.any():
+        return block
+    mask, envelope = pa.array(conflicting), {field.name for field in ENVELOPE}
+    columns = [
+        pc.if_else(mask, pa.scalar(None, field.type), column)
+        if field.name not in envelope and not pa.types.is_primitive(field.type)
+        else column
+        for field, column in zip(block.schema, block.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=block.schema)
 
 
 def split(block: pa.RecordBatch, buckets: int) -> Iterator[tuple[int, bytes]]:
@@ -147,8 +165,8 @@ def gather(parts: Iterable[bytes], schema: pa.Schema) -> pa.RecordBatch:
 
 def join(
     samples: pa.RecordBatch, outputs: pa.RecordBatch, sources: tuple[Source, ...], keeps_flawed: bool = False
-) -> tuple[Joined, pa.RecordBatch | None, Counter[str]]:
-    """Decide every id of a bucket, given the folded records of both sides.
+) -> tuple[Joined, Iterator[pa.RecordBatch], Counter[str]]:
+    """Decide every id of a bucket, given the folded records of both sides; the rows for `rejected` are made as asked.
 
     A defective record was counted as rejected where it was read, and is passed over here; where the dialect keeps
     those, it was not, and is joined and counted like the others.
@@ -190,15 +208,14 @@ def join(
     )
     rejected = []
     for side, block, found in (("samples", samples, sample_side), ("outputs", outputs, output_side)):
-        conflicts = _conflicts(block, found, side, sources)
-        rejected.append(conflicts)
-        terms[f"{side}.rejected.conflict"] = conflicts.num_rows
+        told = np.flatnonzero(found.conflicting & ~found.defective)
+        terms[f"{side}.rejected.conflict"] = int(found.copies[told].sum())
+        rejected.append(conflict_rows(block, found.codes, found.conflicting, told, side, sources))
     if len(kept) < len(samples):
         samples = samples.take(pa.array(kept))
     joined = Joined(samples, outcome, outputs, owner)
     terms = Counter({term: count for term, count in terms.items() if count})
-    turned_away = pa.concat_batches(rejected)
-    return joined, turned_away if turned_away.num_rows else None, terms
+    return joined, chain.from_iterable(rejected), terms
 
 
 @dataclass
@@ -208,6 +225,7 @@ class _Side:
     """Row → whether another record of its id differs from it."""
     defective: Bools
     """Row → whether its reader has rejected it already; such a row is counted there, never here."""
+    copies: Ints
     duplicates: int
 
 
@@ -216,29 +234,4 @@ def _resolve(block: pa.RecordBatch, codes: Ints, distinct: int, keeps_flawed: bo
     defective = (block["defect"].to_numpy() != 0) & (not keeps_flawed)
     copies = block["at"].value_lengths().to_numpy()
     duplicates = int((copies[~conflicting & ~defective] - 1).sum())
-    return _Side(codes, conflicting, defective, duplicates)
-
-
-def _conflicts(block: pa.RecordBatch, found: _Side, side: str, sources: tuple[Source, ...]) -> pa.RecordBatch:
-    """A row for every copy of every sound record that another record of the same id contradicts.
-
-    Column by column, since there may be a million of them.
-    """
-    rows = np.flatnonzero(found.conflicting & ~found.defective)
-    offsets, places = list_parts(block["at"])
-    copies = np.diff(offsets)[rows]
-    ids = [canonical_json({"id": sample_id})[:200] for sample_id in block["sample_id"].take(pa.array(rows)).to_pylist()]
-    locations = []
-    for at in places.take(pa.array(places_of(offsets, rows))).to_pylist():
-        file, number = unplace(at)
-        locations.append(f"{sources[file].path}:{number}")
-    n = len(locations)
-    columns = {
-        "source": pa.repeat(side, n),
-        "location": pa.array(locations, pa.string()),
-        "code": pa.repeat("conflict", n),
-        "message": pa.repeat("another record has this id and different content; none of them is used", n),
-        "preview": pa.array(ids, pa.string()).take(pa.array(np.repeat(np.arange(len(rows)), copies))),
-        "sha256": pa.nulls(n, pa.string()),
-    }
-    return pa.RecordBatch.from_arrays([columns[name] for name in REJECTED.names], schema=REJECTED)
+    return _Side(codes, conflicting, defective, copies, duplicates)

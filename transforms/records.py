@@ -77,7 +77,7 @@ REJECTED = pa.schema(
 
 # The blocks that cross the shuffle. `at` holds where each copy of a record was read (see `place`); `defect` is an index
 # into DEFECTS; `digest_*` are two lanes of one 128-bit digest of the record's content.
-_ENVELOPE = [
+ENVELOPE = [
     pa.field("sample_id", pa.string()),
     pa.field("digest_high", pa.uint64()),
     pa.field("digest_low", pa.uint64()),
@@ -91,7 +91,7 @@ DEFECTS: tuple[str, ...] = ("", "bad_gold", "bad_output", "non_finite", "too_dee
 def sample_block(slice_by: tuple[str, ...], answers: bool) -> pa.Schema:
     """Samples on their way to the join: only what the plan needs of them."""
     fields = [
-        *_ENVELOPE,
+        *ENVELOPE,
         pa.field("k", pa.int32()),
         pa.field("kind", pa.int8()),
         pa.field("docs", pa.list_(pa.string())),
@@ -106,7 +106,7 @@ def sample_block(slice_by: tuple[str, ...], answers: bool) -> pa.Schema:
 def output_block(texts: bool) -> pa.Schema:
     """Outputs on their way to the join: only what the plan needs of them."""
     fields = [
-        *_ENVELOPE,
+        *ENVELOPE,
         pa.field("error", pa.bool_()),
         pa.field("length", pa.int32()),
         pa.field("docs", pa.list_(pa.string())),
@@ -123,7 +123,8 @@ def place(file: int, numbers: Ints) -> Ints:
     return np.int64(file << _NUMBER_BITS) | numbers
 
 
-def unplace(at: int) -> tuple[int, int]:
+def unplace(at: Any) -> tuple[Any, Any]:
+    """The file's number and the line or row, of one place or of an array of them."""
     return at >> _NUMBER_BITS, at & (1 << _NUMBER_BITS) - 1
 
 
