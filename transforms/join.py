@@ -21,7 +21,7 @@ from .dialects import DIALECTS
 from .hashing import bucket_of, hash_column
 from .ledger import PROGRESS
 from .parse import Source, Wants
-from .records import REJECTED, Bools, Codes, Ints, Status, output_block, sample_block, unplace
+from .records import DEFECTS, REJECTED, Bools, Codes, Ints, Status, output_block, sample_block, unplace
 
 _SIZE_BYTES = 8
 
@@ -193,6 +193,9 @@ def join(
         conflicts = _conflicts(block, found, side, sources)
         rejected.append(conflicts)
         terms[f"{side}.rejected.conflict"] = conflicts.num_rows
+        for code, copies in _refused_and_conflicting(block, found).items():
+            # Shown where it was read, under its own code; it has no rows after all, so it is rejected, not refused.
+            terms[f"{side}.rejected.{code}"] = terms[f"{side}.settled.{code}"] = copies
     if len(kept) < len(samples):
         samples = samples.take(pa.array(kept))
     joined = Joined(samples, outcome, outputs, owner)
@@ -219,12 +222,20 @@ def _resolve(block: pa.RecordBatch, codes: Ints, distinct: int, keeps_flawed: bo
     return _Side(codes, conflicting, defective, duplicates)
 
 
+def _refused_and_conflicting(block: pa.RecordBatch, found: _Side) -> Counter[str]:
+    """By code, the records that their reader refused but counted on, and that another of the same id contradicts."""
+    defects, copies = block["defect"].to_numpy(), block["at"].value_lengths().to_numpy()
+    settled = found.conflicting & ~found.defective & (defects != 0)
+    counts = np.bincount(defects[settled], weights=copies[settled], minlength=len(DEFECTS))
+    return Counter({code: int(count) for code, count in zip(DEFECTS, counts, strict=True) if count})
+
+
 def _conflicts(block: pa.RecordBatch, found: _Side, side: str, sources: tuple[Source, ...]) -> pa.RecordBatch:
     """A row for every copy of every sound record that another record of the same id contradicts.
 
     Column by column, since there may be a million of them.
     """
-    rows = np.flatnonzero(found.conflicting & ~found.defective)
+    rows = np.flatnonzero(found.conflicting & (block["defect"].to_numpy() == 0))
     offsets, places = list_parts(block["at"])
     copies = np.diff(offsets)[rows]
     ids = [canonical_json({"id": sample_id})[:200] for sample_id in block["sample_id"].take(pa.array(rows)).to_pylist()]
