@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from pipeline.errors import ContractError, UsageError
 from pipeline.evaluate import Evaluation, evaluate
+from transforms.dialects import DIALECTS
+from transforms.ledger import turned_away
 from transforms.records import PER_SAMPLE, REJECTED, SUMMARY
 
 from .datasets import random_outputs, random_samples
@@ -287,3 +289,21 @@ def test_whatever_table_comes_is_accounted_for(data: st.DataObject) -> None:
 
 
 META = pa.struct([("k", pa.int8()), ("lang", pa.string_view())])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_flawed_record_that_conflicts_too_is_turned_away_once(dialect: str) -> None:
+    samples = [
+        {"id": "a", "expected_output": 7},
+        {"id": "a", "expected_output": 8},
+        {"id": "b", "expected_output": ["d"]},
+    ]
+    outputs = [{"id": "b", "retrieved": 1}, {"id": "b", "retrieved": ["d"]}, {"id": "b", "retrieved": 1}]
+    found = evaluate(samples, outputs, metrics="recall" if dialect in ("remem", "autorag") else "mrr", dialect=dialect)
+    assert sorted(found.rejected["location"].to_pylist()) == [
+        *(f"outputs:{row}" for row in (1, 2, 3)),
+        *(f"samples:{row}" for row in (1, 2)),
+    ]
+    assert turned_away(found.ledger, "samples") == {"bad_gold": 2}
+    assert turned_away(found.ledger, "outputs") == {"bad_output": 2, "conflict": 1}
+    assert found.ledger["balanced"] and found.ledger["samples"]["missing"] == 1

@@ -23,7 +23,7 @@ from .dialects import DIALECTS
 from .hashing import bucket_of, hash_column
 from .ledger import PROGRESS
 from .parse import Source, Wants
-from .records import ENVELOPE, Bools, Codes, Ints, Status, output_block, sample_block
+from .records import DEFECTS, ENVELOPE, Bools, Codes, Ints, Status, output_block, sample_block
 
 _SIZE_BYTES = 8
 
@@ -208,9 +208,12 @@ def join(
     )
     rejected = []
     for side, block, found in (("samples", samples, sample_side), ("outputs", outputs, output_side)):
-        told = np.flatnonzero(found.conflicting & ~found.defective)
+        told = np.flatnonzero(found.conflicting & (block["defect"].to_numpy() == 0))
         terms[f"{side}.rejected.conflict"] = int(found.copies[told].sum())
         rejected.append(conflict_rows(block, found.codes, found.conflicting, told, side, sources))
+        for code, copies in _refused_and_conflicting(block, found).items():
+            # Shown where it was read, under its own code; it has no rows after all, so it is rejected, not refused.
+            terms[f"{side}.rejected.{code}"] = terms[f"{side}.settled.{code}"] = copies
     if len(kept) < len(samples):
         samples = samples.take(pa.array(kept))
     joined = Joined(samples, outcome, outputs, owner)
@@ -235,3 +238,11 @@ def _resolve(block: pa.RecordBatch, codes: Ints, distinct: int, keeps_flawed: bo
     copies = block["at"].value_lengths().to_numpy()
     duplicates = int((copies[~conflicting & ~defective] - 1).sum())
     return _Side(codes, conflicting, defective, copies, duplicates)
+
+
+def _refused_and_conflicting(block: pa.RecordBatch, found: _Side) -> Counter[str]:
+    """By code, the records that their reader refused but counted on, and that another of the same id contradicts."""
+    defects = block["defect"].to_numpy()
+    settled = found.conflicting & ~found.defective & (defects != 0)
+    counts = np.bincount(defects[settled], weights=found.copies[settled], minlength=len(DEFECTS))
+    return Counter({code: int(count) for code, count in zip(DEFECTS, counts, strict=True) if count})

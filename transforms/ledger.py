@@ -60,7 +60,15 @@ def build_ledger(terms: Mapping[str, int], written: Mapping[str, int], metrics: 
         "scored": _under(terms, "rows."),
     }
     ledger["rejected"] = rejected | {"written": written.get("rejected", 0)}
-    ledger["refused"] = {side: _under(terms, f"{side}.refused.") for side in SIDES}
+    # A refused record that the join then rejects as well is counted, like any record, once.
+    ledger["refused"] = {
+        side: {
+            code: count - terms.get(f"{side}.settled.{code}", 0)
+            for code, count in _under(terms, f"{side}.refused.").items()
+            if count != terms.get(f"{side}.settled.{code}", 0)
+        }
+        for side in SIDES
+    }
     ledger["noted"] = _under(terms, "noted.")
     ledger["balanced"] = not imbalances(ledger)
     return ledger
