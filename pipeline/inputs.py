@@ -139,7 +139,9 @@ def _check_head(file: InputFile, mapping: dict[str, str]) -> None:
 
 def _match(pattern: str) -> dict[str, int]:
     if scheme(pattern) not in ("", "file"):
-        matched = storage._filesystems(pattern)[0].match([pattern])  # says which extra is not installed
+        if scheme(pattern) == "s3":
+            storage._client("boto3", pattern)  # Beam has the file system without it, and fails at the first call
+        matched = storage._filesystems(pattern)[0].match([pattern])
         return {found.path: found.size_in_bytes for found in matched[0].metadata_list}
     pattern = pattern.removeprefix("file://")
     paths = [pattern] if os.path.isfile(pattern) else glob.glob(pattern, recursive=True)

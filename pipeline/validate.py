@@ -6,6 +6,7 @@ The records are read and joined by the run's own steps, so the counts are those 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ class Report:
     plan: Plan
     ledger: dict[str, Any]
 
-    @property
+    @cached_property
     def objections(self) -> list[str]:
         """For what a run would not be committed. What was cut short cannot say that nothing joins."""
         broken = [problem for side in self.sides.values() for problem in side.problems]
@@ -74,6 +75,10 @@ class Report:
         return objections(self.ledger, self.plan, files, self.why_apart)
 
     def why_apart(self) -> str:
+        return self._why
+
+    @cached_property
+    def _why(self) -> str:
         return why(self.sides["samples"].ids(), self.sides["outputs"].ids())
 
     @property
