@@ -144,6 +144,7 @@ def _validate(flags: argparse.Namespace, beam_args: list[str], debug: bool) -> i
     set_up_logging(debug)
     from .validate import validate
 
+    gc.set_threshold(200_000, 20, 100)  # as for a run
     report = validate(plan)
     write_out("".join(f"{plain(line)}\n" for line in report.lines()))
     return report.exit_code

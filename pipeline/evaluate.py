@@ -15,7 +15,7 @@ from transforms.pool import pool_rows
 from transforms.records import PER_SAMPLE, REJECTED, Columns, Rows, output_block, sample_block
 from transforms.score import count_rows, score
 
-from .errors import ContractError
+from .errors import ContractError, UsageError
 from .graph import scoring, wants
 from .plan import make_plan
 from .sinks import metric_rows
@@ -45,7 +45,7 @@ def evaluate(
     slice_by: str | Iterable[str] = (),
     missing: str = "zero",
 ) -> Evaluation:
-    """Score `outputs` against `samples`, each a list of dicts or an Arrow table.
+    """Score `outputs` against `samples`, each a list of dicts, an Arrow table or a data frame.
 
     No record makes it raise: bad ones are in `rejected` and in the ledger, as in a run. What was asked can: an unknown
     metric or dialect is a `UsageError`; a table without the columns that it needs, and `missing="fail"` with a missing
@@ -89,12 +89,20 @@ def _parse(records: Records, source: Source, wanted: Wants) -> list[Parsed]:
 
 
 def _raw_blocks(records: Records) -> Iterator[Columns | Rows]:
-    if not isinstance(records, (pa.Table, pa.RecordBatch)):
+    # Data frames of pandas and polars offer themselves as Arrow; as an iterable they are their columns' names.
+    if not hasattr(records, "__arrow_c_stream__") and not isinstance(records, pa.RecordBatch):
+        if (
+            isinstance(records, (str, bytes, Mapping))
+            or not isinstance(records, Iterable)
+            or hasattr(records, "to_dict")
+        ):
+            found = type(records).__name__
+            raise UsageError(f"samples and outputs are lists of dicts, Arrow tables or data frames; found {found}")
         listed: list[Any] = list(records)
         yield Rows(list(range(1, len(listed) + 1)), listed)
         return
     # Chunk by chunk, never joined: not every layout can be, and each may have a dictionary of its own.
-    table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
+    table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else pa.table(records)
     first = 1
     for batch in table.to_batches(_BLOCK_ROWS) or [pa.RecordBatch.from_pylist([], table.schema)]:
         yield Columns(first, batch)
@@ -107,4 +115,5 @@ def _block(parsed: list[Parsed], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _listed(value: Any) -> Any:
-    return value if value is None or isinstance(value, (str, int)) else list(value)
+    """What can be gone through only once, as a list; anything else as it is, for the plan to judge."""
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else value

@@ -3,8 +3,8 @@
 import difflib
 import glob
 import os
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,8 +13,9 @@ from transforms.limits import BrokenInput
 from transforms.parse import Source
 from transforms.tables import check_columns
 
+from . import storage
 from .errors import ContractError, UsageError
-from .fields import COLUMNS, Fields, select
+from .fields import COLUMNS, Fields, select, wanted
 from .formats import FORMATS, guess, peek
 from .plan import Plan
 from .redact import redact
@@ -33,9 +34,12 @@ class InputFile:
     shown: str
     format: str
     size: int
+    unread: tuple[str, ...] = ()
+    """Columns that are not of the contract, where the file has a schema that says so."""
 
-    def describe(self) -> dict[str, str | int]:
-        return {"side": self.side, "path": self.shown, "format": self.format, "bytes": self.size}
+    def describe(self) -> dict[str, Any]:
+        found = {"side": self.side, "path": self.shown, "format": self.format, "bytes": self.size}
+        return found | ({"unread_columns": list(self.unread)} if self.unread else {})
 
 
 @dataclass(frozen=True)
@@ -100,10 +104,20 @@ def _side(side: str, patterns: tuple[str, ...], asked: str | None, first: int, f
         InputFile(side, first + i, path, redact(path), str(formats[path]), size)
         for i, (path, size) in enumerate(sorted(sizes.items()))
     ]
+    mapping = fields.of(side)
     for file in files:
         if file.size:
-            _check_head(file, fields.of(side))
-    return tuple(files)
+            _check_head(file, mapping)
+    return tuple(replace(file, unread=_unread(file, mapping)) if file.size else file for file in files)
+
+
+def _unread(file: InputFile, mapping: dict[str, str]) -> tuple[str, ...]:
+    names = FORMATS[file.format].names
+    # Of a remote file the schema would be fetched once more; AutoRAG's columns are not ours to judge.
+    if names is None or not FORMATS[file.format].named or scheme(file.path):
+        return ()
+    read = set(wanted(mapping, COLUMNS[file.side]))
+    return tuple(name for name in names(file.path) if name not in read)
 
 
 def _check_head(file: InputFile, mapping: dict[str, str]) -> None:
@@ -125,7 +139,9 @@ def _check_head(file: InputFile, mapping: dict[str, str]) -> None:
 
 def _match(pattern: str) -> dict[str, int]:
     if scheme(pattern) not in ("", "file"):
-        matched = import_module("apache_beam.io.filesystems").FileSystems.match([pattern])
+        if scheme(pattern) == "s3":
+            storage._client("boto3", pattern)  # Beam has the file system without it, and fails at the first call
+        matched = storage._filesystems(pattern)[0].match([pattern])
         return {found.path: found.size_in_bytes for found in matched[0].metadata_list}
     pattern = pattern.removeprefix("file://")
     paths = [pattern] if os.path.isfile(pattern) else glob.glob(pattern, recursive=True)

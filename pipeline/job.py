@@ -1,5 +1,6 @@
 """One run, from plan to committed attempt: look at the inputs, begin, run the graph, check the ledger, finish."""
 
+import logging
 import platform
 from dataclasses import dataclass
 from importlib import metadata
@@ -7,14 +8,17 @@ from typing import Any
 
 import apache_beam as beam
 
-from transforms.ledger import PROGRESS, SIDES, build_ledger, imbalances, turned_away
+from transforms.ledger import PROGRESS, SIDES, build_ledger, imbalances
 
 from . import commit
 from .errors import ContractError
 from .graph import build
+from .inert import plain
 from .inputs import Inputs, find_inputs
 from .plan import Plan
+from .redact import redact
 from .runners import pipeline_options
+from .verdict import objections
 
 _PARTS = ("rankbeam", "apache-beam", "pyarrow", "numpy", "msgspec", "fastavro")
 
@@ -33,6 +37,7 @@ def run(plan: Plan, beam_args: list[str], progress: object = None) -> RunOutcome
     """Run a plan to its commit. Any error leaves earlier runs as they were and nothing new to see."""
     options, runner, engine = pipeline_options(beam_args)
     inputs = find_inputs(plan)
+    _note_unread(inputs)
     attempt = commit.begin(plan.out, plan.run_date, plan.replace)
     PROGRESS.clear()
     with beam.Pipeline(runner=runner, options=options) as root:
@@ -62,27 +67,26 @@ def check_ledger(ledger: dict[str, Any], plan: Plan, inputs: Inputs, path: str) 
     wrong = imbalances(ledger)
     if wrong:
         raise ContractError(f"not committed: the ledger does not balance: {'; '.join(wrong)}")
-    for side in SIDES:
-        terms = ledger[side]
-        if not terms["read"]:
-            raise ContractError(f"no {side}: {len(getattr(inputs, side))} file(s) hold not one record")
-    for side in SIDES:
-        terms = ledger[side]
-        allowed = plan.max_rejects.limit(terms["read"])
-        away = turned_away(ledger, side)
-        if away.total() > allowed:
-            codes = ", ".join(f"{count} {code}" for code, count in away.items())
-            raise ContractError(
-                f"{away.total()} of {terms['read']} {side} rejected ({codes}), more than --max-rejects"
-                f" {plan.max_rejects} allows ({allowed}); see {path}/rejected"
-            )
-    if not ledger["samples"]["joined"] and not ledger["outputs"]["matched"]:
-        from .validate import why_nothing_joins
+    files = {side: len(getattr(inputs, side)) for side in SIDES}
+    against = objections(ledger, plan, files, lambda: _why_apart(plan, inputs))
+    if against:
+        looked = f"; see {redact(path)}/rejected" if " rejected " in against[0] else ""
+        raise ContractError(f"not committed: {against[0]}{looked}")
 
-        raise ContractError(f"0 of {ledger['samples']['read']} samples joined{why_nothing_joins(plan, inputs)}")
-    missing = ledger["samples"]["missing"]
-    if plan.missing == "fail" and missing:
-        raise ContractError(f"{missing} samples have no usable output, and --missing is fail")
+
+def _note_unread(inputs: Inputs) -> None:
+    """Columns that nobody will read, said once: one of them may be a mistyped one."""
+    for side in SIDES:
+        unread = dict.fromkeys(name for file in getattr(inputs, side) for name in file.unread)
+        if unread:
+            logging.getLogger("inputs").warning("%s", plain(f"{side}: columns not read: {', '.join(unread)}"))
+
+
+def _why_apart(plan: Plan, inputs: Inputs) -> str:
+    """From a second look at the files: the run's own ids are on its workers."""
+    from .validate import report
+
+    return report(plan, inputs).why_apart()
 
 
 def versions(engine: str) -> dict[str, str]:

@@ -182,7 +182,7 @@ def _one_of(known: Iterable[str]) -> Callable[[Any, str], str]:
 
 
 def _texts(value: Any, place: str) -> list[str]:
-    texts = [value] if isinstance(value, str) else list(value)
+    texts: list[Any] = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{place}: expected texts only")
     return texts
@@ -220,6 +220,8 @@ def _names(value: Any, place: str) -> tuple[str, ...]:
 
 
 def _metrics(value: Any, place: str) -> tuple[Metric, ...]:
+    if not isinstance(value, Iterable):
+        raise UsageError(f"{place} {value!r}: expected names of metrics, such as ndcg@10")
     try:
         return parse_list(value)
     except UnknownMetric as error:

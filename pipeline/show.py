@@ -12,6 +12,7 @@ import pyarrow as pa
 from .errors import UsageError
 from .inert import clipped, columns, html_safe_json, markdown, plain, spreadsheet
 from .nearest import suggestion
+from .redact import redact
 
 CELL_COLUMNS = 40
 _HEADINGS = ("metric", "k", "slice", "value", "mean", "± ci", "count", "expected", "missing", "undefined", "answered")
@@ -150,7 +151,7 @@ def _facts(tables: RunTables) -> list[str]:
     return [
         f"run_date {tables.run_date}",
         f"engine {tables.engine or 'unknown'}",
-        f"attempt {tables.path}",
+        f"attempt {redact(tables.path)}",
     ]
 
 

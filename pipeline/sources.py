@@ -23,6 +23,7 @@ from .ahead import ahead
 from .fields import COLUMNS, Fields, project, wanted
 from .formats import FORMATS
 from .inputs import InputFile
+from .redact import redact
 
 PROBLEMS_TAG = "problems"
 
@@ -96,7 +97,7 @@ class _ReadFileFn(beam.DoFn):
             for parsed in read_blocks(file, self._reading, sieve):
                 yield from emitted(parsed)
         except BrokenInput as broken:
-            yield TaggedOutput(PROBLEMS_TAG, str(broken))
+            yield TaggedOutput(PROBLEMS_TAG, redact(str(broken)))  # it goes to a file
 
 
 def is_long(files: tuple[InputFile, ...]) -> bool:

@@ -106,7 +106,7 @@ def test_validate_follows_the_mapping(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "plan.toml").write_text(PLAN)
     flags = ["--samples", str(files[0]), "--outputs", str(files[1]), "--plan", str(tmp_path / "plan.toml")]
     assert main(["validate", *flags]) == 0
-    assert "join: 2 of 2 sample ids have an output" in capsys.readouterr().out
+    assert "join: 2 of 2 samples have an output" in capsys.readouterr().out
 
 
 def test_a_run_without_fields_says_so_in_its_manifest(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_missing_fail_refuses_the_run(tmp_path: Path, capsys: pytest.CaptureFixt
     write_jsonl(tmp_path / "s.jsonl", [WORKED_SAMPLE, {**WORKED_SAMPLE, "id": "q-2"}])
     write_jsonl(tmp_path / "o.jsonl", [WORKED_OUTPUT])
     assert run(tmp_path, tmp_path / "s.jsonl", tmp_path / "o.jsonl", "--missing", "fail") == 3
-    assert "1 samples have no usable output" in capsys.readouterr().err
+    assert "1 of 2 samples have no usable output" in capsys.readouterr().err
 
 
 def test_a_second_run_of_a_date_needs_replace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

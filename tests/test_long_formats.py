@@ -424,10 +424,10 @@ def test_validate_reads_other_peoples_files(tmp_path: Path, capsys: pytest.Captu
     flags = ["--samples", str(samples), "--outputs", str(tmp_path / "a.run"), "--max-rejects", "50%"]
     assert main(["validate", *flags]) == 0
     printed = capsys.readouterr().out
-    assert "samples: 3 read, 3 ids, 0 rejected" in printed
-    assert "outputs: 4 read, 3 ids, 1 rejected" in printed
-    assert "a.run:7: bad_line" in printed
-    assert "join: 2 of 3 sample ids have an output" in printed
+    assert "beir: 3 read, 0 rejected, 0 duplicate" in printed
+    assert "trec: 4 read, 1 rejected, 0 duplicate" in printed
+    assert "  bad_line: 1\n" in printed and "a.run:7: " in printed
+    assert "join: 2 of 3 samples have an output" in printed
 
 
 def test_a_million_lines_of_one_query_are_held_once_or_twice(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def parse_queries(queries: Queries, grouping: Grouping, sieve: Sieve | None = No
     for file in np.unique(files).tolist():
         rows = np.flatnonzero(files == file)
         batch = body if len(rows) == len(files) else body.take(pa.array(rows))
-        raw = Columns(0, batch, [places[row][1] for row in rows])
+        raw = Columns(0, batch, [places[row][1] for row in rows], ordered=True)
         if grouping.side == "outputs":
             yield parse_outputs(raw, grouping.sources[file], grouping.wants, sieve)
         else:

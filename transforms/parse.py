@@ -99,9 +99,11 @@ def parse_outputs(raw: Raw, source: Source, wants: Wants, sieve: Sieve | None = 
     if isinstance(raw, Columns):
         return _output_columns(raw, source, wants, sieve)
     decoded = _decode(raw, OutputRecord)
+    retrieved = read_retrieved(decoded.records, decoded.flaws)
+    retrieved.note_scores()
     return _assemble_outputs(
         ids=read_ids([record.id for record in decoded.records]),
-        retrieved=read_retrieved(decoded.records, decoded.flaws),
+        retrieved=retrieved,
         rows=_Provenance(source, decoded.numbers, lambda i: decoded.raw[i], decoded.flaws),
         wants=wants,
         sieve=sieve,
@@ -158,6 +160,8 @@ def _output_columns(raw: Columns, source: Source, wants: Wants, sieve: Sieve | N
         decoded = decode_rows(Rows(list(table.numbers), records), OutputRecord)
         table.flaws.update(decoded.flaws)
         retrieved = read_retrieved(decoded.records, decoded.flaws)
+    if not raw.ordered:
+        retrieved.note_scores()
     rows = _Provenance(source, table.numbers, table.row, table.flaws)
     return _assemble_outputs(table.ids(), retrieved, rows, wants, sieve)
 

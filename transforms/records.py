@@ -153,6 +153,8 @@ class Columns:
     batch: pa.RecordBatch
     numbers: list[int] | None = None
     """Where they were read, of records that do not follow one another."""
+    ordered: bool = False
+    """Whether lists were put in the order of their scores, and what that met was counted."""
 
 
 @dataclass

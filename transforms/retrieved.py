@@ -51,6 +51,19 @@ class Retrieved:
         for i in self.integers:
             self.flaws.setdefault(i, Flaw("bad_output", "a retrieved id is an integer; document ids must be strings"))
 
+    def note_scores(self) -> None:
+        """Count the lists with equal scores, and those that put a lower score first. Rank is position all the same."""
+        if self.scores is None:
+            return
+        given = self.scores.is_valid().to_numpy(zero_copy_only=False)
+        lists, scores = spread(self.offsets)[given], self.scores.to_numpy(zero_copy_only=False)[given]
+        within = lists[1:] == lists[:-1]
+        rising = within & (scores[1:] > scores[:-1])
+        ranked = scores[np.lexsort((-scores, lists))] if rising.any() else scores
+        for word, where in (("tied_lists", within & (ranked[1:] == ranked[:-1])), ("rank_against_score", rising)):
+            if where.any():
+                self.noted[word] = len(np.unique(lists[1:][where]))
+
     def content(self) -> list[pa.Array]:
         """Everything that makes two outputs differ, as columns to digest.
 

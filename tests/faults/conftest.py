@@ -1,0 +1,10 @@
+from pathlib import Path
+
+import pytest
+
+from .driving import Desk
+
+
+@pytest.fixture
+def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Desk:
+    return Desk(tmp_path, capsys)
