@@ -63,8 +63,9 @@ def run_and_show(plan: "Plan", beam_args: list[str], debug: bool) -> int:
     from .committed import Run
     from .progress import Progress
     from .show import render, run_tables
+    from .workers import lost_workers_end_the_run
 
-    with Progress(PROGRESS.snapshot) as progress:
+    with lost_workers_end_the_run(), Progress(PROGRESS.snapshot) as progress:
         outcome = job.run(plan, beam_args, progress)
     run = Run(outcome.path, plan.run_date, outcome.attempt, outcome.manifest)
     return write_out(render(run_tables(run, outcome.engine), "table"))
@@ -100,7 +101,7 @@ def _explain(error: BaseException, debug: bool, received: Interrupts) -> int:
     if debug:
         sys.stderr.write(redact("".join(traceback.format_exception(error))))
     if received.exit_code is not None:
-        return _complain("stopped", received.exit_code)
+        return _complain(received.words, received.exit_code)
     meant = failure_of(error)
     if meant is not None:
         return _complain(str(meant), meant.exit_code)

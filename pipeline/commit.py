@@ -8,18 +8,15 @@ step, the old CURRENT still stands over untouched files. `committed` is the way 
 import json
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from . import storage
 from .committed import (
     Run,
     attempt_name,
-    checked_bytes,
+    checked_part,
     committed_dates,
     current_text,
     date_dir,
@@ -27,6 +24,7 @@ from .committed import (
     part_name,
     read_json,
     read_manifest,
+    sealed,
 )
 from .errors import ContractError
 from .interrupts import point_of_no_return
@@ -79,6 +77,8 @@ class Attempt:
     replace: bool
     seen: str | None
     """CURRENT's text when the attempt began; None when there was none."""
+    hold: storage.Hold | None = field(default=None, compare=False, repr=False)
+    """Keeps `rankbeam clean` away for as long as this process lives."""
 
     @property
     def path(self) -> str:
@@ -95,19 +95,22 @@ def begin(out: str, run_date: str, replace: bool) -> Attempt:
             "pass --replace to put another run in its place"
         )
     name = f"attempt={datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(8)}"
-    attempt = Attempt(out, run_date, name, replace, seen)
-    storage.make_folder(attempt.path)
+    path = storage.join(date_dir(out, run_date), name)
+    storage.make_folder(path)
     # Kept with the attempt, so that a commit by another process knows which CURRENT this one may replace.
-    storage.write_json(storage.join(attempt.path, "_attempt.json"), {"replace": replace, "seen": seen})
-    return attempt
+    begun = storage.join(path, "_attempt.json")
+    storage.write_json(begun, {"replace": replace, "seen": seen})
+    return Attempt(out, run_date, name, replace, seen, _held(begun))
 
 
 def resume(out: str, run_date: str, name: str) -> Attempt:
     """An attempt that another process began, to be committed by this one."""
     out = storage.normal(out)
     path = storage.join(date_dir(out, run_date), attempt_name(name, "--attempt"))
-    begun = read_json(storage.join(path, "_attempt.json"))
-    return Attempt(out, run_date, name, begun.get("replace") is True, begun.get("seen"))
+    where = storage.join(path, "_attempt.json")
+    hold = _held(where)  # first: what is read under it is not being removed
+    begun = read_json(where)
+    return Attempt(out, run_date, name, begun.get("replace") is True, begun.get("seen"), hold)
 
 
 def read_result(attempt: Attempt) -> Result:
@@ -146,7 +149,7 @@ def finish(
             f"not committed: the ledger does not balance, a record was lost or counted twice; see {path}"
         )
     check_files(attempt, result.descriptors)
-    manifest = _manifest(attempt, plan, inputs, versions, ledger, result.descriptors)
+    manifest = sealed(_manifest(attempt, plan, inputs, versions, ledger, result.descriptors))
     storage.write_json(storage.join(attempt.path, "manifest.json"), manifest)
     publish(attempt)
     return manifest
@@ -160,9 +163,7 @@ def check_files(attempt: Attempt, descriptors: Iterable[FileDescriptor]) -> None
         if path in checked:
             raise ContractError(f"not committed: {redact(path)} is described twice; its rows would count twice")
         checked.add(path)
-        rows = pq.read_metadata(pa.BufferReader(checked_bytes(path, file.sha256))).num_rows
-        if rows != file.rows:
-            raise ContractError(f"not committed: {redact(path)} holds {rows} rows, its writer counted {file.rows}")
+        checked_part(path, file.sha256, file.rows)
 
 
 def publish(attempt: Attempt) -> None:
@@ -187,6 +188,13 @@ def publish(attempt: Attempt) -> None:
 def result_name() -> str:
     """Fresh each time: a retried last step must not write over the result of the first try."""
     return f"_result-{secrets.token_hex(12)}.json"
+
+
+def _held(path: str) -> storage.Hold | None:
+    try:
+        return storage.hold(path)
+    except BlockingIOError as error:
+        raise ContractError(f"{redact(path)}: `rankbeam clean` is removing this attempt; run the date again") from error
 
 
 def _parse_result(data: bytes) -> Result | None:

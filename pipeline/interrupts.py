@@ -6,6 +6,7 @@ KeyboardInterrupt too, into a failure of the step. So the signal is remembered, 
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.exit_code: int | None = None
+        self.words = "stopped"
+        self.handled = False
+        self._failed = False
         self._last_resort: threading.Timer | None = None
         self._held: list[int] | None = None
 
@@ -33,11 +37,17 @@ class Interrupts:
             return
         if self.exit_code is not None:
             os._exit(self.exit_code)  # asked twice: no more clearing up
-        self.exit_code = 128 + signum
-        self._last_resort = threading.Timer(GRACE_SECONDS, os._exit, [self.exit_code])
+        self.exit_code = 1 if self._failed else 128 + signum
+        self._last_resort = threading.Timer(GRACE_SECONDS, self._leave)
         self._last_resort.daemon = True
         self._last_resort.start()
         raise Interrupted(signal.Signals(signum).name)
+
+    def _leave(self) -> None:
+        """Something holds the main thread; the command still ends, and says why."""
+        sys.stderr.write(f"rankbeam: {self.words}\n")
+        sys.stderr.flush()
+        os._exit(self.exit_code or 1)
 
 
 _current: Interrupts | None = None
@@ -64,6 +74,19 @@ def point_of_no_return() -> Iterator[None]:
         raise
 
 
+def give_up(message: str) -> None:
+    """End the command with exit 1 from any thread, as a signal would, while nothing is published yet.
+
+    For what only another thread can notice and the main one would wait for in vain.
+    """
+    found = _current
+    if found is None or not found.handled or found.exit_code is not None or found._held is not None or found._failed:
+        return
+    found.words, found._failed = message, True
+    # A real signal: it wakes a main thread that waits for a lock, which Python's own interrupt_main does not.
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
     """Take both signals while inside. In a thread other than the main one Python allows no handlers: none then."""
@@ -73,6 +96,7 @@ def interrupts() -> Iterator[Interrupts]:
     if threading.current_thread() is threading.main_thread():
         for signum in (signal.SIGINT, signal.SIGTERM):
             before[signum] = signal.signal(signum, received._receive)
+        received.handled = True
     try:
         yield received
     finally:

@@ -89,6 +89,8 @@ def failure_of(error: BaseException) -> RankbeamError | None:
         return RankbeamError(_without_step(_os_message(error)))
     if isinstance(error, MemoryError):
         return RankbeamError("out of memory; give it more, fewer --block-rows, or more --buckets")
+    if isinstance(error, RuntimeError) and "Channel closed prematurely" in str(error):
+        return RankbeamError("a worker process was lost; nothing was published")
     found = re.findall(r"(?m)^(?:[\w.]+\.)?(\w+): (.*)$", str(error)) if isinstance(error, RuntimeError) else []
     for name, message in reversed(found):
         if name in _KINDS:

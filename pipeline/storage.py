@@ -91,6 +91,42 @@ class HashingFile:
         return self._sha256.hexdigest()
 
 
+class Hold:
+    """A lock on a local file. The kernel lets go of it when the holder dies, however it dies."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def release(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    __del__ = release
+
+
+def hold(path: str, alone: bool = False) -> Hold | None:
+    """Hold an existing file, with others or alone; BlockingIOError if somebody's hold forbids it.
+
+    None where there is nothing to hold: no such file, an object store, a disk without locks.
+    """
+    if scheme(path):
+        return None
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        raise
+    except OSError:
+        os.close(file)
+        return None
+    return Hold(file)
+
+
 def make_folder(path: str) -> None:
     """Make a new folder and its parents so that they outlive a crash; object stores have no folders to make."""
     if scheme(path):
@@ -181,6 +217,14 @@ def _create(path: str) -> BinaryIO:
 
 
 @contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Alone among those who swap or clean in this local folder."""
+    with open(join(folder, ".lock"), "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def _temporary(path: str, data: bytes) -> Iterator[str]:
     """`data`, durable, under a fresh hidden name beside `path`; gone afterwards unless it was renamed away."""
     folder, name = os.path.split(path)
@@ -215,8 +259,7 @@ def _swap_local(path: str, expected: bytes | None, new: bytes) -> bool:
             else:
                 sync_folder(folder)
                 return True
-        with open(join(folder, ".lock"), "ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(folder):
             if read_whole(path) != expected:
                 return False
             os.replace(temporary, path)
