@@ -85,7 +85,7 @@ _ENVELOPE = [
     pa.field("defect", pa.int8()),
 ]
 
-DEFECTS: tuple[str, ...] = ("", "bad_gold", "bad_output", "non_finite", "too_deep")
+DEFECTS: tuple[str, ...] = ("", "bad_gold", "bad_output", "non_finite", "too_deep", "cell_too_large", "list_too_long")
 
 
 def sample_block(slice_by: tuple[str, ...], answers: bool) -> pa.Schema:
