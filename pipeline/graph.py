@@ -54,7 +54,7 @@ def wants(plan: Plan) -> Wants:
     texts = any(matching(dialect, metric) != BY_ID for metric in plan.metrics)
     depths = [deepest_rank(dialect, metric) for metric in plan.metrics]
     known = [depth for depth in depths if depth is not None]
-    return Wants(plan.slice_by, texts, max(known) if len(known) == len(depths) else None, plan.dialect)
+    return Wants(plan.slice_by, texts, max(known) if len(known) == len(depths) else None, plan.dialect, plan.limits)
 
 
 def sieve(samples: beam.PCollection, inputs: Inputs, wanted: Wants) -> beam.PCollection | None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from transforms.dialects import UnknownDialect, find
 from transforms.dialects import require as require_metrics
-from transforms.limits import Limits
+from transforms.limits import LARGEST, Limits
 from transforms.metrics.catalog import Metric, UnknownMetric, parse_list
 from transforms.metrics.judged import WHOLE
 from transforms.order import TIES
@@ -269,6 +269,8 @@ def _limits(value: Any, place: str) -> Limits:
             found = _TOML_NAMES.get(type(bound), "something else")
             raise UsageError(f"{place}.{written}: expected a whole number, found {found}")
         bounds[key] = _whole(bound, f"{place}.{written}")
+        if bounds[key] > LARGEST.get(key, bounds[key]):
+            raise UsageError(f"{place}.{written} {bound}: the most it can be is {LARGEST[key]}")
     return Limits(**bounds)
 
 

@@ -44,7 +44,7 @@ class Reading:
     """Of the grouping that formats of one line a document need."""
 
     def grouping(self, side: str) -> Grouping:
-        return Grouping(side, self.sources, self.wants, self.ties, self.limits.list_items)
+        return Grouping(side, self.sources, self.wants, self.ties)
 
 
 class Side(NamedTuple):

@@ -21,7 +21,7 @@ from transforms.ledger import SIDES, build_ledger, turned_away
 from transforms.limits import BrokenInput
 from transforms.metadata import NO_VALUE
 from transforms.parse import Parsed
-from transforms.records import output_block, sample_block
+from transforms.records import REJECTED, output_block, sample_block
 
 from .graph import wants
 from .inputs import InputFile, Inputs, find_inputs
@@ -154,9 +154,10 @@ def report(plan: Plan, inputs: Inputs) -> Report:
     keeps_flawed = DIALECTS[plan.dialect].keeps_flawed
     blocks = [_whole(side) for side in sides.values()]
     _, conflicts, terms = join(blocks[0], blocks[1], inputs.sources, keeps_flawed)
-    if conflicts is not None:
+    for batch in conflicts:
+        told = batch.cast(REJECTED)
         for name, side in sides.items():
-            _remember(side, conflicts.filter(pc.equal(conflicts["source"], name)))
+            _remember(side, told.filter(pc.equal(told["source"], name)))
     total = sum((side.terms for side in sides.values()), terms)
     return Report(sides, plan, build_ledger(total, {}, len(plan.metrics)))
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.decode import (
-    MAX_DEPTH,
     NonFinite,
     OutputRecord,
     SampleRecord,
@@ -21,6 +20,7 @@ from transforms.decode import (
     json_value,
     nesting_exceeds,
 )
+from transforms.limits import Limits
 from transforms.records import Lines, Rows
 
 
@@ -81,7 +81,7 @@ def test_lines_and_rows_agree_on_how_deep_is_too_deep(depth: int) -> None:
     text = f'{{"id": "a", "input": {nested(depth - 1)}}}' if depth > 1 else '{"id": "a"}'
     from_line = decode_lines(lines(text.encode()), SampleRecord)
     from_row = decode_rows(Rows([1], [json.loads(text)]), SampleRecord)
-    expected = ["too_deep"] if depth > MAX_DEPTH else []
+    expected = ["too_deep"] if depth > Limits().depth else []
     assert [flaw.code for flaw in from_line.flaws.values()] == expected
     assert [flaw.code for flaw in from_row.flaws.values()] == expected
     assert from_line.records[0].id == from_row.records[0].id == "a"

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.group import GroupByQuery, Grouping, cut, group
+from transforms.limits import Limits
 from transforms.order import Queries, order_lists, without_copies
 from transforms.parse import Parsed, Source, Wants
 from transforms.records import Long, Refused, unplace
@@ -191,13 +192,13 @@ def test_zero_and_negative_gains_stay_as_they_are() -> None:
     assert dict(zip(row["docs"], row["gains"], strict=True)) == {"a": 0.0, "b": -2.0, "c": 1.5}
 
 
-def test_a_query_over_the_limit_is_refused_at_its_first_line() -> None:
+def test_a_query_over_the_limit_is_refused_at_its_first_line_and_known_to_the_join() -> None:
     lines = [run_line("p", "a", 1.0), *(run_line("q", f"d{i}", 1.0) for i in range(4))]
     pieces = cut(long(lines), SOURCES[1]).block
-    blocks = list(group([pieces], Grouping("outputs", SOURCES, Wants(), list_items=3)))
+    blocks = list(group([pieces], Grouping("outputs", SOURCES, Wants(limits=Limits(list_items=3)))))
     found, terms = ranked(blocks)
-    assert found == {"p": ["a"]}
-    assert (terms["outputs.read"], terms["outputs.rejected.too_large"]) == (2, 1)
+    assert found == {"p": ["a"], "q": []}
+    assert (terms["outputs.read"], terms["outputs.rejected.list_too_long"]) == (2, 1)
     (row,) = [row for parsed in blocks if parsed.rejected is not None for row in parsed.rejected.to_pylist()]
     assert row["location"] == "a.run:2"
 

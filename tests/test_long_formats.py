@@ -265,7 +265,7 @@ GAPS = st.text(" \t\v\f", min_size=1, max_size=3)
 @given(st.lists(st.tuples(WORDS, WORDS, st.floats(allow_nan=False, allow_infinity=False), GAPS), max_size=8))
 def test_lines_are_split_as_bytes_are(lines: list[tuple[str, str, float, str]]) -> None:
     text = "\n".join(gap.join((query, "0", doc, repr(value))) for query, doc, value, gap in lines)
-    found = parse_lines(1, text.encode(), QRELS, 1 << 20)
+    found = parse_lines(1, text.encode(), QRELS, Limits())
     plain = [(number, line.split()) for number, line in enumerate(text.encode().split(b"\n"), 1) if line.strip()]
     wanted = [
         (number, fields[0].decode(), fields[2].decode(), float(fields[3]))
@@ -282,7 +282,7 @@ def test_a_number_is_one_whatever_stands_beside_it(words: list[str]) -> None:
     words = [word.replace(" ", "") or "0" for word in words]
 
     def codes(texts: list[str]) -> list[str]:
-        found = parse_lines(1, "\n".join(f"q 0 d{i} {text}" for i, text in enumerate(texts)).encode(), QRELS, 1 << 20)
+        found = parse_lines(1, "\n".join(f"q 0 d{i} {text}" for i, text in enumerate(texts)).encode(), QRELS, Limits())
         refused = {each.number: each.code for each in found.refused}
         return [refused.get(number, "fine") for number in range(1, len(texts) + 1)]
 
@@ -292,7 +292,7 @@ def test_a_number_is_one_whatever_stands_beside_it(words: list[str]) -> None:
 
 def test_beir_is_read_with_and_without_its_header_and_with_no_quoting() -> None:
     body = b'query-id\tcorpus-id\tscore\r\n"q 1"\tdoc "x\t1\r\nq2\t\t1\nq3\td\t 2 \n\n\td\t1\nq4\td\tscore\nq5 d 1'
-    found = parse_lines(1, body, BEIR, 1 << 20)
+    found = parse_lines(1, body, BEIR, Limits())
     assert list(zip(found.sample_ids.to_pylist(), found.docs.to_pylist(), found.values.tolist(), strict=True)) == [
         ('"q 1"', 'doc "x', 1.0),
         ("q3", "d", 2.0),
@@ -305,12 +305,12 @@ def test_beir_is_read_with_and_without_its_header_and_with_no_quoting() -> None:
         (8, "bad_line"),
     ]
     assert found.lines == 6
-    assert parse_lines(1, b"q1\td\t1", BEIR, 1 << 20).sample_ids.to_pylist() == ["q1"]
+    assert parse_lines(1, b"q1\td\t1", BEIR, Limits()).sample_ids.to_pylist() == ["q1"]
 
 
 def test_an_empty_piece_is_no_lines() -> None:
     for body in (b"", b"\n\n", b" \r\n\t"):
-        found = parse_lines(1, body, RUN, 1 << 20)
+        found = parse_lines(1, body, RUN, Limits())
         assert (found.lines, len(found.numbers), found.refused) == (0, 0, [])
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from .bounds import breach, too_deep
+from .limits import DEFAULTS, Limits
 from .records import Lines, Rows
-
-MAX_DEPTH = 64
 
 _NON_FINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{2}|[0-9]{300}")
 _NOT_JSON = "NaN, Infinity or a number past 1e308 is not JSON; have the writer put null, or leave it out"
@@ -68,14 +68,15 @@ class Decoded:
     flaws: dict[int, Flaw]
 
 
-def decode_lines(lines: Lines, record_type: type[Any]) -> Decoded:
+def decode_lines(lines: Lines, record_type: type[Any], limits: Limits = DEFAULTS) -> Decoded:
     """Decode a block of JSON lines, a line at a time.
 
     Never all lines in one call: two values on one line and one value over two lines would cancel out unseen.
     """
     decoder = msgspec.json.Decoder(record_type)
     decode = decoder.decode
-    suspects = [i for i, line in enumerate(lines.data) if line.count(b"[") + line.count(b"{") > MAX_DEPTH]
+    least = min(limits.cell_bytes, 2 * limits.list_items)
+    suspects = [i for i, line in enumerate(lines.data) if line.count(b"[") + line.count(b"{") > limits.depth]
     try:
         for line in lines.data:
             if not line.isascii():
@@ -85,28 +86,35 @@ def decode_lines(lines: Lines, record_type: type[Any]) -> Decoded:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         records, flaws = [], {}
         for i, line in enumerate(lines.data):
-            record, flaw = _decode_one(line, decoder)
+            record, flaw = _decode_one(line, decoder, limits)
             records.append(record)
             if flaw is not None:
                 flaws[i] = flaw
     for i in suspects:
-        if i not in flaws and nesting_exceeds(lines.data[i], MAX_DEPTH):
-            flaws[i] = _too_deep()
+        if i not in flaws and nesting_exceeds(lines.data[i], limits.depth):
+            flaws[i] = Flaw(*too_deep(limits))
+            records[i] = record_type(id=records[i].id)
+    # A text takes its bytes and an item at least two: a shorter line holds neither too long a text nor list.
+    for i, line in enumerate(lines.data):
+        if len(line) > least and i not in flaws and (broken := breach(_fields(records[i]), limits)):
+            flaws[i] = Flaw(*broken)
             records[i] = record_type(id=records[i].id)
     return Decoded(lines.numbers, records, lines.data, flaws)
 
 
-def decode_rows(rows: Rows, record_type: type[Any]) -> Decoded:
+def decode_rows(rows: Rows, record_type: type[Any], limits: Limits = DEFAULTS) -> Decoded:
     """Take records that are plain Python objects already."""
     known = record_type.__struct_fields__
     records, raw, flaws = [], list(rows.records), {}
     for i, row in enumerate(rows.records):
-        if isinstance(row, (Mapping, list, tuple)) and _deeper_than(row, MAX_DEPTH):
-            # Too deep to be spelled as well, so its id is all that is left of it.
+        broken = breach(row, limits) if isinstance(row, (Mapping, list, tuple)) else None
+        if broken is not None:
+            flaws[i] = Flaw(*broken)
             found = row.get("id") if isinstance(row, Mapping) else None
-            raw[i] = {"id": found if isinstance(found, (str, int, np.integer)) else None}
-            records.append(record_type(**raw[i]))
-            flaws[i] = _too_deep()
+            known_by = {"id": found if isinstance(found, (str, int, np.integer)) else None}
+            records.append(record_type(**known_by))
+            if flaws[i].code == "too_deep":  # to be spelled as well, so its id is all that is left of it
+                raw[i] = known_by
         elif not isinstance(row, Mapping):
             records.append(record_type())
             flaws[i] = Flaw("bad_json", f"a record must be an object, found {type(row).__name__}")
@@ -115,18 +123,36 @@ def decode_rows(rows: Rows, record_type: type[Any]) -> Decoded:
     return Decoded(rows.numbers, records, raw, flaws)
 
 
-def json_value(text: str) -> Any:
-    """The value of a JSON text inside a record; a ValueError if it is none, NonFinite if only a number is wrong."""
+def json_value(text: str, limits: Limits = DEFAULTS) -> Any:
+    """The value of a JSON text inside a record; a ValueError if it is none, one with a code if that says more."""
     try:
-        return msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         if _read_leniently(text) is not None:
             raise NonFinite(_NOT_JSON) from None
         raise ValueError(str(error)) from None
+    # Only of what is JSON: a plain text may hold any number of brackets.
+    if text.count("[") + text.count("{") > limits.depth and nesting_exceeds(text.encode(), limits.depth):
+        raise TooDeep(too_deep(limits)[1])
+    return value
 
 
-class NonFinite(ValueError):
+class Coded(ValueError):
+    """JSON that has a flaw with a code of its own."""
+
+    code: str
+
+
+class NonFinite(Coded):
     """JSON but for a NaN, an Infinity or a number that no float can hold."""
+
+    code = "non_finite"
+
+
+class TooDeep(Coded):
+    """Brackets nested deeper than a record may be."""
+
+    code = "too_deep"
 
 
 def canonical_json(value: Any) -> str:
@@ -178,7 +204,7 @@ def _folds_within(text: bytes, depth: int) -> bool:
     return not brackets
 
 
-def _decode_one(line: bytes, decoder: Any) -> tuple[Any, Flaw | None]:
+def _decode_one(line: bytes, decoder: Any, limits: Limits) -> tuple[Any, Flaw | None]:
     nothing = decoder.type()
     try:
         line.decode()
@@ -186,7 +212,7 @@ def _decode_one(line: bytes, decoder: Any) -> tuple[Any, Flaw | None]:
     except UnicodeDecodeError as error:
         return nothing, Flaw("bad_utf8", f"byte {error.start + 1} of the line is not UTF-8")
     except RecursionError:
-        return nothing, _too_deep()
+        return nothing, Flaw(*too_deep(limits))
     except msgspec.DecodeError as error:
         # Python's reader takes what the standard forbids: enough to find the id, so that the join knows of it.
         fields = _read_leniently(line.decode())
@@ -215,27 +241,8 @@ def _read_leniently(text: str) -> Any:
     return value if wild else None
 
 
-def _too_deep() -> Flaw:
-    return Flaw("too_deep", f"nested deeper than {MAX_DEPTH} levels")
-
-
-def _deeper_than(row: Any, depth: int) -> bool:
-    """Walk a record breadth first, a level a round, until it ends or passes the depth.
-
-    Each container is looked at once a level, however often it is referred to: it may even hold itself.
-    """
-    level = [row]
-    for _ in range(depth):
-        inside = {
-            id(child): child
-            for value in level
-            for child in (value.values() if isinstance(value, Mapping) else value)
-            if isinstance(child, (Mapping, list, tuple))
-        }
-        if not inside:
-            return False
-        level = list(inside.values())
-    return True
+def _fields(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__struct_fields__}
 
 
 def _listed(value: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .bounds import list_too_long
 from .columns import (
     as_strings,
     blank_items,
@@ -20,8 +21,9 @@ from .columns import (
     list_parts,
     spread,
 )
-from .decode import Flaw, NonFinite, doc_id, json_value
+from .decode import Coded, Flaw, doc_id, json_value
 from .hashing import hash_column
+from .limits import DEFAULTS, Limits
 from .records import Bools, Floats, Ints
 from .repeats import first_occurrences
 
@@ -101,7 +103,7 @@ class Gold:
         self.gains, self.group = self.gains[keep], self.group[keep]
 
 
-def read_gold(values: list[Any]) -> Gold:
+def read_gold(values: list[Any], limits: Limits = DEFAULTS) -> Gold:
     """Gold from Python values, one a sample."""
     flaws: dict[int, Flaw] = {}
     noted: dict[str, int] = {}
@@ -113,7 +115,7 @@ def read_gold(values: list[Any]) -> Gold:
     groups: list[int] = []
     for i, value in enumerate(values):
         try:
-            shape = _shape(value)
+            shape = _shape(value, limits)
         except _BadGoldError as bad:
             flaws[i] = Flaw(bad.code, str(bad))
             continue
@@ -142,7 +144,7 @@ def read_gold(values: list[Any]) -> Gold:
     return _tidy(gold)
 
 
-def read_gold_column(column: pa.Array) -> Gold:
+def read_gold_column(column: pa.Array, limits: Limits = DEFAULTS) -> Gold:
     """Gold from an Arrow column: lists, maps and lists of lists stay columnar, the rest goes value by value."""
     item = getattr(column.type, "value_type", None) if is_list(column.type) else None
     if item is not None and (is_texts(item) or pa.types.is_integer(item)):
@@ -165,7 +167,7 @@ def read_gold_column(column: pa.Array) -> Gold:
         values = [v if v is None else {k: g for k, g in v.items() if g is not None} for v in values]
     elif pa.types.is_map(column.type):
         values = [v if v is None else dict(v) for v in values]
-    return read_gold(values)
+    return read_gold(values, limits)
 
 
 def _from_column(
@@ -251,9 +253,9 @@ class _Shape:
     noted: set[str] = field(default_factory=set)
 
 
-def _shape(value: Any) -> _Shape:
+def _shape(value: Any, limits: Limits) -> _Shape:
     if isinstance(value, str):
-        return _shape_of_text(value)
+        return _shape_of_text(value, limits)
     if value is None:
         return _Shape(Kind.NONE, [])
     if isinstance(value, dict):
@@ -266,18 +268,24 @@ def _shape(value: Any) -> _Shape:
     raise _BadGoldError(f"expected_output is a {type(value).__name__}, not a list, a map or a string")
 
 
-def _shape_of_text(text: str) -> _Shape:
+def _shape_of_text(text: str, limits: Limits) -> _Shape:
     """JSON of the other shapes, or else the expected answer itself."""
     if text.lstrip()[:1] in ("[", "{"):
         try:
-            value = json_value(text)
-        except NonFinite as error:
-            raise _BadGoldError(str(error), "non_finite") from None
+            value = json_value(text, limits)
+        except Coded as error:
+            raise _BadGoldError(str(error), error.code) from None
         except ValueError:
             pass
         else:
-            return _shape(value)
+            if isinstance(value, (list, dict)) and _longest(value) > limits.list_items:
+                raise _BadGoldError(list_too_long(limits)[1], "list_too_long")
+            return _shape(value, limits)
     return _Shape(Kind.TEXT, [], span=text if text.isascii() else text.encode(errors="replace").decode())
+
+
+def _longest(value: list[Any] | dict[Any, Any]) -> int:
+    return max(len(value), max((len(item) for item in value if isinstance(item, list)), default=0))
 
 
 def _shape_of_map(value: dict[Any, Any]) -> _Shape:

@@ -6,7 +6,6 @@ what is shuffled is a list, not a line; pieces meet in the bucket of their query
 they are read and once where they arrive, because a lost line would only make a list shorter.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from .join import split, unpack
 from .ledger import PROGRESS
 from .order import Queries, as_lists, as_maps, order_lists, without_copies
 from .parse import Parsed, Source, Wants, parse_outputs, parse_samples, refuse
-from .records import Columns, Ints, Long, Refused, place, unplace
+from .records import Columns, Ints, Long, place, unplace
 from .sieve import Sieve
 
 MAIN, REJECTED_TAG, TERMS_TAG = "blocks", "rejected", "terms"
@@ -48,7 +47,6 @@ class Grouping:
     """By their numbers in the job."""
     wants: Wants
     ties: str = "trec"
-    list_items: int = 2_000_000
 
 
 @dataclass
@@ -163,12 +161,6 @@ def gather(pieces: pa.RecordBatch) -> Queries:
 
 def parse_queries(queries: Queries, grouping: Grouping, sieve: Sieve | None = None) -> Iterator[Parsed]:
     """Queries as the records that they are; those of one file in one block, so that each can say its place."""
-    sizes = np.diff(queries.offsets)
-    for i in np.flatnonzero(sizes > grouping.list_items):
-        file, number = unplace(int(queries.at[i]))
-        yield refuse([_oversized(number, queries.sample_ids[i].as_py(), grouping.list_items)], grouping.sources[file])
-    if (sizes > grouping.list_items).any():
-        queries = queries.take(np.flatnonzero(sizes <= grouping.list_items))
     queries, copies = without_copies(queries)
     noted = {"repeated_lines": copies}
     if grouping.side == "outputs":
@@ -188,12 +180,6 @@ def parse_queries(queries: Queries, grouping: Grouping, sieve: Sieve | None = No
             yield parse_outputs(raw, grouping.sources[file], grouping.wants, sieve)
         else:
             yield parse_samples(raw, grouping.sources[file], grouping.wants)
-
-
-def _oversized(number: int, sample_id: str, limit: int) -> Refused:
-    name = sample_id.encode()
-    message = f"a query of more than {limit} documents"
-    return Refused(number, "too_large", message, name[:400], hashlib.sha256(name).hexdigest())
 
 
 def _starts(codes: Ints) -> Ints:

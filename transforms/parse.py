@@ -21,6 +21,7 @@ from .dialects import DIALECTS, STANDARD
 from .digest import digest_columns
 from .gold import Gold, Kind, read_gold, read_gold_column
 from .ids import Ids, read_ids
+from .limits import Limits
 from .metadata import Metadata, read_metadata, read_metadata_column
 from .records import (
     DEFECTS,
@@ -58,6 +59,8 @@ class Wants:
     depth: int | None = None
     dialect: str = STANDARD.name
     """Whose rules say what a flaw is, what becomes of it, and how repeats rank."""
+    limits: Limits = Limits()
+    """What one record may hold, whatever is asked."""
 
 
 @dataclass
@@ -78,12 +81,12 @@ def parse_samples(raw: Raw, source: Source, wants: Wants) -> Parsed:
         return refuse([raw], source)
     if isinstance(raw, Columns):
         return _sample_columns(raw, source, wants)
-    decoded = _decode(raw, SampleRecord)
-    gold = read_gold([None if i in decoded.flaws else r.expected_output for i, r in enumerate(decoded.records)])
+    decoded = _decode(raw, SampleRecord, wants.limits)
+    golds = [None if i in decoded.flaws else r.expected_output for i, r in enumerate(decoded.records)]
     rest = [canonical_json([r.input, r.metadata, r.answer]) for r in decoded.records]
     return _assemble_samples(
         ids=read_ids([record.id for record in decoded.records]),
-        gold=gold,
+        gold=read_gold(golds, wants.limits),
         answers=pa.array([_string(record.answer) for record in decoded.records], pa.string()),
         metadata=read_metadata([record.metadata for record in decoded.records], wants.slice_by),
         rest=[pa.array(rest, pa.string())],
@@ -98,8 +101,8 @@ def parse_outputs(raw: Raw, source: Source, wants: Wants, sieve: Sieve | None = 
         return refuse([raw], source)
     if isinstance(raw, Columns):
         return _output_columns(raw, source, wants, sieve)
-    decoded = _decode(raw, OutputRecord)
-    retrieved = read_retrieved(decoded.records, decoded.flaws)
+    decoded = _decode(raw, OutputRecord, wants.limits)
+    retrieved = read_retrieved(decoded.records, decoded.flaws, wants.limits)
     retrieved.note_scores()
     return _assemble_outputs(
         ids=read_ids([record.id for record in decoded.records]),
@@ -120,17 +123,17 @@ class _Provenance:
     flaws: dict[int, Flaw]
 
 
-def _decode(raw: Lines | Rows, record_type: type[Any]) -> Decoded:
-    return decode_lines(raw, record_type) if isinstance(raw, Lines) else decode_rows(raw, record_type)
+def _decode(raw: Lines | Rows, record_type: type[Any], limits: Limits) -> Decoded:
+    return decode_lines(raw, record_type, limits) if isinstance(raw, Lines) else decode_rows(raw, record_type, limits)
 
 
 def _sample_columns(raw: Columns, source: Source, wants: Wants) -> Parsed:
-    table = read_table(raw, source.side, source.path, SampleRecord)
+    table = read_table(raw, source.side, source.path, SampleRecord, wants.limits)
     columns, n = table.columns, raw.batch.num_rows
     answer = columns["answer"]
     return _assemble_samples(
         ids=table.ids(),
-        gold=read_gold_column(columns["expected_output"]),
+        gold=read_gold_column(columns["expected_output"], wants.limits),
         answers=as_strings(answer) if is_texts(answer.type) else pa.nulls(n, pa.string()),
         metadata=read_metadata_column(columns["metadata"], wants.slice_by),
         rest=[columns["input"], columns["metadata"], answer],
@@ -140,7 +143,7 @@ def _sample_columns(raw: Columns, source: Source, wants: Wants) -> Parsed:
 
 
 def _output_columns(raw: Columns, source: Source, wants: Wants, sieve: Sieve | None) -> Parsed:
-    table = read_table(raw, source.side, source.path, OutputRecord)
+    table = read_table(raw, source.side, source.path, OutputRecord, wants.limits)
     columns = table.columns
     lists = [columns[name] for name in LISTS if not pa.types.is_null(columns[name].type)]
     retrieved = None
@@ -157,9 +160,9 @@ def _output_columns(raw: Columns, source: Source, wants: Wants, sieve: Sieve | N
             retrieved = read_retrieved_column(body, error_column(columns["error"]), list(aside.values()))
     if retrieved is None:
         records = pa.RecordBatch.from_arrays(list(columns.values()), list(columns)).to_pylist()
-        decoded = decode_rows(Rows(list(table.numbers), records), OutputRecord)
+        decoded = decode_rows(Rows(list(table.numbers), records), OutputRecord, wants.limits)
         table.flaws.update(decoded.flaws)
-        retrieved = read_retrieved(decoded.records, decoded.flaws)
+        retrieved = read_retrieved(decoded.records, decoded.flaws, wants.limits)
     if not raw.ordered:
         retrieved.note_scores()
     rows = _Provenance(source, table.numbers, table.row, table.flaws)

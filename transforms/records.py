@@ -85,7 +85,10 @@ ENVELOPE = [
     pa.field("defect", pa.int8()),
 ]
 
-DEFECTS: tuple[str, ...] = ("", "bad_gold", "bad_output", "non_finite", "too_deep", "bad_utf8")
+DEFECTS: tuple[str, ...] = (
+    *("", "bad_gold", "bad_output", "non_finite", "too_deep"),
+    *("bad_utf8", "cell_too_large", "list_too_long"),
+)
 
 
 def sample_block(slice_by: tuple[str, ...], answers: bool) -> pa.Schema:

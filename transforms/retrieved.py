@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .bounds import list_too_long
 from .columns import (
     as_strings,
     blank_items,
@@ -19,8 +20,9 @@ from .columns import (
     list_parts,
     spread,
 )
-from .decode import Flaw, NonFinite, OutputRecord, canonical_json, doc_id, json_value
+from .decode import Coded, Flaw, OutputRecord, canonical_json, doc_id, json_value
 from .hashing import hash_column
+from .limits import DEFAULTS, Limits
 from .records import Bools, Ints
 from .repeats import first_occurrences
 from .sieve import Sieve
@@ -139,7 +141,7 @@ def rank(
     )
 
 
-def read_retrieved(records: list[OutputRecord], flaws: dict[int, Flaw]) -> Retrieved:
+def read_retrieved(records: list[OutputRecord], flaws: dict[int, Flaw], limits: Limits = DEFAULTS) -> Retrieved:
     """Lists from decoded records; those that have a flaw already are not looked into."""
     found = dict(flaws)
     noted: dict[str, int] = {}
@@ -151,7 +153,9 @@ def read_retrieved(records: list[OutputRecord], flaws: dict[int, Flaw]) -> Retri
         if i in found:
             continue
         try:
-            body = _body(record)
+            body = _body(record, limits)
+            if len(body.items) > limits.list_items:  # as JSON text it was not seen before
+                raise _BadOutputError(list_too_long(limits)[1], "list_too_long")
             parts = _entries(body.items)
         except _BadOutputError as bad:
             found[i] = Flaw(bad.code, str(bad))
@@ -248,20 +252,20 @@ class _Body:
     aside: str | None
 
 
-def _body(record: OutputRecord) -> _Body:
+def _body(record: OutputRecord, limits: Limits) -> _Body:
     """The list itself, whichever way it was wrapped, whether an error was reported, and what else there is."""
     given = record.actualOutput if record.actual_output is None else record.actual_output
     within: dict[str, Any] = {}
     items: Any = None
     reason = "there is no list of retrieved documents"
     try:
-        body = _decoded(given, "actual_output")
+        body = _decoded(given, "actual_output", limits)
         if isinstance(body, dict):
             within = body
-            items = _decoded(body.get("retrieved", None if body else []), "`retrieved`")
+            items = _decoded(body.get("retrieved", None if body else []), "`retrieved`", limits)
             reason = reason if "retrieved" in body else "actual_output has no `retrieved`"
         else:
-            items = _decoded(record.retrieved, "`retrieved`") if body is None else body
+            items = _decoded(record.retrieved, "`retrieved`", limits) if body is None else body
     except _BadOutputError:
         # A system that failed may say anything in place of a list.
         if not (_is_set(record.error) or _is_set(within.get("error"))):
@@ -278,15 +282,15 @@ def _body(record: OutputRecord) -> _Body:
     return _Body(items, failed, aside)
 
 
-def _decoded(value: Any, name: str) -> Any:
+def _decoded(value: Any, name: str, limits: Limits) -> Any:
     """A value that may have come as JSON text, even twice over."""
     for _ in range(2):
         if not isinstance(value, str):
             break
         try:
-            value = json_value(value)
-        except NonFinite as error:
-            raise _BadOutputError(str(error), "non_finite") from None
+            value = json_value(value, limits)
+        except Coded as error:
+            raise _BadOutputError(str(error), error.code) from None
         except ValueError:
             raise _BadOutputError(f"{name} is text that is not JSON") from None
     return value

@@ -1,17 +1,19 @@
 """Batches of columnar files: their columns checked, and brought to the layouts and names of the contract."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .bounds import column_breaches, long_cells
 from .columns import as_strings, is_texts
 from .decode import Flaw
+from .digest import digest_columns
 from .ids import Ids, read_id_column
 from .layouts import plain, plain_type
-from .limits import BrokenInput
+from .limits import DEFAULTS, BrokenInput, Limits
 from .records import Bools, Columns
 
 LISTS = ("actual_output", "actualOutput", "retrieved")
@@ -27,6 +29,8 @@ class Table:
     flaws: dict[int, Flaw]
     unreadable: Bools
     """Rows whose id is not UTF-8."""
+    digests: dict[int, str] = field(default_factory=dict)
+    """Rows that break a limit, with what stands for their content: it is too much to be spelled."""
 
     def ids(self) -> Ids:
         ids = read_id_column(self.columns["id"])
@@ -35,11 +39,13 @@ class Table:
         return ids
 
     def row(self, i: int) -> dict[str, Any]:
+        if i in self.digests:
+            return {"id": self.columns["id"][i].as_py(), "digest": self.digests[i]}
         values = {name: column[i].as_py() for name, column in self.columns.items()}
         return {name: value for name, value in values.items() if value is not None}
 
 
-def read_table(raw: Columns, side: str, path: str, record_type: type[Any]) -> Table:
+def read_table(raw: Columns, side: str, path: str, record_type: type[Any], limits: Limits = DEFAULTS) -> Table:
     """A batch of a columnar file of one side. A BrokenInput says what the file lacks."""
     problem = check_columns(raw.batch.schema, side)
     if problem is not None:
@@ -56,7 +62,29 @@ def read_table(raw: Columns, side: str, path: str, record_type: type[Any]) -> Ta
             for i in np.flatnonzero(bad):
                 table.flaws.setdefault(int(i), Flaw("bad_utf8", f"`{name}` holds text that is not UTF-8"))
             table.unreadable |= bad & (name == "id")
+    _empty_outsized(table, limits)
     return table
+
+
+def _empty_outsized(table: Table, limits: Limits) -> None:
+    """Of a row that breaks a limit only the id goes on, and of an id that does, nothing."""
+    found: dict[int, Flaw] = {}
+    for name, column in table.columns.items():
+        for i, broken in column_breaches(name, column, limits).items():
+            found.setdefault(i, Flaw(*broken))
+    if not found:
+        return
+    rows = sorted(found)
+    high, low = digest_columns(column.take(pa.array(rows)) for column in table.columns.values())
+    table.digests = {i: f"{int(one):016x}{int(two):016x}" for i, one, two in zip(rows, high, low, strict=True)}
+    outsized = np.zeros(len(table.unreadable), np.bool_)
+    outsized[rows] = True
+    long_ids = long_cells(table.columns["id"], limits.cell_bytes)
+    for name, column in table.columns.items():
+        gone = long_ids if name == "id" else outsized
+        if gone.any():
+            table.columns[name] = column.take(pa.array(np.arange(len(gone)), mask=gone))
+    table.flaws = {**table.flaws, **found}
 
 
 def check_columns(schema: pa.Schema, side: str) -> str | None:

@@ -37,7 +37,7 @@ def peek(path: str) -> None:
 
 def names(path: str) -> tuple[str, ...]:
     """The fields of the file's records."""
-    with _opened(path) as source:
+    with _opened(path, Limits()) as source:
         return source.schema.names
 
 
@@ -49,7 +49,7 @@ def read(
     numbers: list[int] = []
     records: list[Any] = []
     number = 0
-    with _opened(path) as source:
+    with _opened(path, limits) as source:
         if columns is not None and not set(columns) & set(source.schema.names):
             raise BrokenInput(
                 path, f"has none of the fields {' '.join(columns)}; it has {' '.join(source.schema.names)}"
@@ -85,16 +85,18 @@ def _records(path: str, source: "_Unpacked", columns: Sequence[str] | None) -> I
 
 
 @contextmanager
-def _opened(path: str) -> Iterator["_Unpacked"]:
+def _opened(path: str, limits: Limits) -> Iterator["_Unpacked"]:
     with reading(path), closing(open_raw(path)) as raw:
-        yield _Unpacked(path, io.BufferedReader(raw, MIB))
+        yield _Unpacked(path, io.BufferedReader(raw, MIB), limits)
 
 
 class _Unpacked:
     """An Avro file as fastavro is to see it: codec null, schema checked. Only `read` and `tell` are asked of it."""
 
-    def __init__(self, path: str, raw: io.BufferedReader) -> None:
+    def __init__(self, path: str, raw: io.BufferedReader, limits: Limits) -> None:
         self._path = path
+        self._limits = limits
+        self._stored = self._unpacked = 0
         self._raw = raw
         if raw.read(4) != _MAGIC:
             raise BrokenInput(path, "does not start as an Avro file does; check its format")
@@ -140,6 +142,9 @@ class _Unpacked:
             raise BrokenInput(
                 self._path, f"has a block that does not unpack ({error}); write or fetch it again"
             ) from error
+        self._stored += len(packed)
+        self._unpacked += len(body)
+        self._limits.check_expansion(self._path, self._unpacked, self._stored)
         self._ready = io.BytesIO(_long(count) + _text(body) + self._sync)
         return True
 

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 
 import pyarrow as pa
 
-from transforms.limits import BrokenInput
+from transforms.limits import BrokenInput, Limits
 
 # Larger pieces fall out of the processor's cache: 4 MiB is a sixth slower than 1 MiB.
 CHUNK = 1 << 20
@@ -63,25 +63,29 @@ def open_raw(path: str) -> pa.NativeFile:
         raise BrokenInput(path, f"cannot be opened: {error}") from error
 
 
-def chunks(path: str, size: int = CHUNK) -> Generator[bytes, None, None]:
+def chunks(path: str, limits: Limits, size: int = CHUNK) -> Generator[bytes, None, None]:
     """Pieces of at most `size` bytes, unpacked. The first piece was checked to be text.
 
     pyarrow unpacks: it reads on across the members of a gzip and the frames of a zstd file, says when either breaks
-    off, and never unpacks more than was asked for, so a bomb costs time and no memory.
+    off, and never unpacks more than was asked for, so a bomb costs no memory, and time only up to its limit.
     """
     with reading(path), closing(open_raw(path)) as raw:
         compression = _compression(path, raw)
         stream = pa.CompressedInputStream(raw, compression) if compression else raw
         piece = stream.read(size)
         check_text(path, piece[:HEAD])
+        unpacked = 0
         while piece:
+            unpacked += len(piece)
+            if compression:
+                limits.check_expansion(path, unpacked, raw.tell())
             yield piece
             piece = stream.read(size)
 
 
 def check_start(path: str) -> None:
     """Whether the file opens, unpacks and starts as text does."""
-    with closing(chunks(path, HEAD)) as pieces:
+    with closing(chunks(path, Limits(), HEAD)) as pieces:
         next(pieces, b"")
 
 

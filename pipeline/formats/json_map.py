@@ -35,27 +35,27 @@ Found = Queries | Rows | Refused
 
 def peek(path: str) -> None:
     """An object starts with a brace. So do JSON lines; those are told apart when the file is read."""
-    with closing(chunks(path)) as pieces:
+    with closing(chunks(path, Limits())) as pieces:
         head = next(without_bom(pieces), b"").lstrip()
     if head and not head.startswith(b"{"):
         raise BrokenInput(path, f"{_EXPECTED}; it starts with {head[:1].decode(errors='replace')!r}")
 
 
 def read_qrels(path: str, limits: Limits, block_rows: int, columns: Sequence[str] | None = None) -> Iterator[Found]:
-    return _read(path, block_rows, _odd_gold)
+    return _read(path, limits, block_rows, _odd_gold)
 
 
 def read_run(path: str, limits: Limits, block_rows: int, columns: Sequence[str] | None = None) -> Iterator[Found]:
     """In no order: the scores are to give it."""
-    return _read(path, block_rows, _odd_list)
+    return _read(path, limits, block_rows, _odd_list)
 
 
-def _read(path: str, block_rows: int, odd: Callable[[Any], dict[str, Any]]) -> Iterator[Found]:
+def _read(path: str, limits: Limits, block_rows: int, odd: Callable[[Any], dict[str, Any]]) -> Iterator[Found]:
     numbers: list[int] = []
     ids: list[str] = []
     maps: list[dict[str, float]] = []
     entries = 0
-    for number, (query, text) in enumerate(_queries(path), 1):
+    for number, (query, text) in enumerate(_queries(path, limits), 1):
         try:
             found = _NUMBERS.decode(text)
             "".join((query, *found)).encode()
@@ -73,9 +73,9 @@ def _read(path: str, block_rows: int, odd: Callable[[Any], dict[str, Any]]) -> I
         yield _block(numbers, ids, maps)
 
 
-def _queries(path: str) -> list[tuple[str, Any]]:
+def _queries(path: str, limits: Limits) -> list[tuple[str, Any]]:
     """The queries of the file in its order, each with the text of its value."""
-    body = _body(path)
+    body = _body(path, limits)
     if not body.strip():
         return []
     try:
@@ -87,10 +87,10 @@ def _queries(path: str) -> list[tuple[str, Any]]:
     return list(held.items())
 
 
-def _body(path: str) -> bytes:
+def _body(path: str, limits: Limits) -> bytes:
     parts: list[bytes] = []
     size = 0
-    with closing(chunks(path)) as pieces:
+    with closing(chunks(path, limits)) as pieces:
         for piece in without_bom(pieces):
             parts.append(piece)
             size += len(piece)

@@ -24,7 +24,7 @@ def read(
     numbers: list[int] = []
     data: list[bytes] = []
     held = 0
-    for found in split(without_bom(chunks(path)), limits.line_bytes):
+    for found in split(without_bom(chunks(path, limits)), limits.line_bytes):
         if isinstance(found, Refused):
             yield found
             continue

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from transforms.bounds import cell_too_large
 from transforms.columns import blank_items, list_offsets
 from transforms.limits import Limits
 from transforms.records import Bools, Floats, Ints, Long, Refused
@@ -44,17 +45,17 @@ class Layout:
 
 def read_long(path: str, limits: Limits, block_rows: int, layout: Layout) -> Iterator[Long]:
     """Blocks of at most `block_rows` lines; lines are numbered from 1, blank ones counted."""
-    for found in whole_lines(without_bom(chunks(path)), limits.line_bytes):
+    for found in whole_lines(without_bom(chunks(path, limits)), limits.line_bytes):
         if isinstance(found, Refused):
             yield Long.nothing([found])
             continue
-        long = parse_lines(*found, layout, limits.line_bytes)
+        long = parse_lines(*found, layout, limits)
         yield long.part(0, block_rows)
         for start in range(block_rows, len(long.numbers), block_rows):
             yield long.part(start, start + block_rows)
 
 
-def parse_lines(number: int, body: bytes, layout: Layout, limit: int) -> Long:
+def parse_lines(number: int, body: bytes, layout: Layout, limits: Limits) -> Long:
     """The lines of a piece, the first of which has this number."""
     data = np.frombuffer(body + b"\n", np.uint8)
     ends = np.flatnonzero(data == _NEWLINE)
@@ -64,8 +65,10 @@ def parse_lines(number: int, body: bytes, layout: Layout, limit: int) -> Long:
     found = np.diff(np.append(first, len(left)))
     fault = _Faults(number, body, starts, ends, layout, found)
 
-    usable = (found == len(layout.fields)) & (ends - starts <= limit)
+    usable = (found == len(layout.fields)) & (ends - starts <= limits.line_bytes)
     usable &= fault.readable()
+    if len(body) > limits.cell_bytes:
+        usable[np.searchsorted(ends, left[right - left > limits.cell_bytes])] = False
     if number == 1 and layout.headings and _is_header(fault.line(0), layout):
         usable[0] = False
         fault.ignored.add(0)
@@ -83,7 +86,7 @@ def parse_lines(number: int, body: bytes, layout: Layout, limit: int) -> Long:
         rows, values, ranks = rows[sound], values[sound], ranks if ranks is None else ranks[sound]
         mask = pa.array(sound)
         ids, docs = ids.filter(mask), docs.filter(mask)
-    refused = fault.refused(np.flatnonzero(~usable), left, right, first, limit)
+    refused = fault.refused(np.flatnonzero(~usable), left, right, first, limits)
     return Long(number + rows, ids, docs, values, ranks, len(rows) + len(refused), refused)
 
 
@@ -162,18 +165,22 @@ class _Faults:
                 fine[i] = _is_text(self.line(i))
         return fine
 
-    def refused(self, lines: Ints, left: Ints, right: Ints, first: Ints, limit: int) -> list[Refused]:
+    def refused(self, lines: Ints, left: Ints, right: Ints, first: Ints, limits: Limits) -> list[Refused]:
         refused = []
         for i in lines.tolist():
             line = self.line(i)
             if i in self.ignored or not line or line.isspace():
                 continue
             digest = hashlib.sha256(line).hexdigest()
-            if len(line) > limit:
-                refused.append(too_large(self.number + i, len(line), limit, line[:PREVIEW_BYTES], digest))
+            if len(line) > limits.line_bytes:
+                refused.append(too_large(self.number + i, len(line), limits.line_bytes, line[:PREVIEW_BYTES], digest))
                 continue
             bounds = range(first[i], first[i] + self.found[i])
-            code, message = self._reason(line, [self.body[left[at] : right[at]] for at in bounds])
+            fields = [self.body[left[at] : right[at]] for at in bounds]
+            if max(map(len, fields)) > limits.cell_bytes:
+                code, message = cell_too_large(limits)
+            else:
+                code, message = self._reason(line, fields)
             refused.append(Refused(self.number + i, code, message, line[:PREVIEW_BYTES], digest))
         return refused
 

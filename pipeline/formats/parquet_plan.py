@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from transforms.limits import MIB, Limits
+from transforms.limits import MIB
 
 from .parquet_pages import Chunk, Unsound, longest_entry, longest_row
 
@@ -28,9 +28,11 @@ class ReadPlan:
 
     rows: int
     dictionaries: frozenset[str]
+    most_bytes: float
+    """What all of the row group may come to: often far more than it does, as every text counts like the longest."""
 
 
-def plan_reading(file: pa.NativeFile, rows: int, chunks: Sequence[Chunk], limits: Limits, block_rows: int) -> ReadPlan:
+def plan_reading(file: pa.NativeFile, rows: int, chunks: Sequence[Chunk], block_rows: int) -> ReadPlan:
     """Raises Unsound where even one row may take too much.
 
     A plain column's rows are counted by its page headers, so its batches are known beforehand. In a list column only
@@ -49,13 +51,13 @@ def plan_reading(file: pa.NativeFile, rows: int, chunks: Sequence[Chunk], limits
     costs = {chunk.path: _page_costs(chunk, entries[chunk.path]) for chunk in chunks}
     flat = [chunk for chunk in chunks if not chunk.repeated]
     lists = [chunk for chunk in chunks if chunk.repeated]
-    per_row = sum(_list_row_cost(file, rows, lists, costs, limits))
+    per_row = sum(_list_row_cost(file, rows, lists, costs))
     batch = max(1, block_rows)
     while (worst := _worst_batch(rows, flat, costs, batch) + batch * per_row) > BATCH_BYTES and batch > 1:
         batch = (batch + 1) // 2
     if worst > ROW_BYTES:
         raise Unsound(f"has a row that may unpack to {int(worst) >> 20} MiB; leave it out or cut it")
-    return ReadPlan(batch, dictionaries)
+    return ReadPlan(batch, dictionaries, sum(map(sum, costs.values())))
 
 
 def _plain_entry(file: pa.NativeFile, chunk: Chunk) -> int:
@@ -104,7 +106,7 @@ def _worst_batch(rows: int, flat: Sequence[Chunk], costs: dict[str, list[float]]
 
 
 def _list_row_cost(
-    file: pa.NativeFile, rows: int, lists: Sequence[Chunk], costs: dict[str, list[float]], limits: Limits
+    file: pa.NativeFile, rows: int, lists: Sequence[Chunk], costs: dict[str, list[float]]
 ) -> list[float]:
     """What a row of each list column costs: on average where the data is ordinary, at worst where it is not."""
     total = sum(sum(costs[chunk.path]) for chunk in lists)
@@ -114,8 +116,6 @@ def _list_row_cost(
     found = []
     for chunk in lists:
         values = longest_row(file, chunk)
-        if values > limits.list_items:
-            raise Unsound(f"has a row with {values} items in {chunk.path}, the limit is {limits.list_items}")
         dearest = max((cost / max(1, page.values) for page, cost in zip(chunk.pages, costs[chunk.path], strict=True)))
         found.append(values * dearest)
     return found

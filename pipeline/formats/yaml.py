@@ -6,7 +6,6 @@ than 18 digits. Keys are always text. Anchors and aliases, tags, a second docume
 has a place in data, and each is a way for a file to mean something else than it shows.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -20,7 +19,6 @@ from transforms.records import Columns, Lines, Refused, Rows
 from .bytestream import check_start, chunks
 
 LARGEST_FILE = 64 * MIB
-PREVIEW_CHARS = 200
 BLOCK_ROWS = 4096
 _DEEPEST = 1000
 _LISTS = ("samples", "outputs")
@@ -45,15 +43,12 @@ def read(
     The parser's events are put together here, not by PyYAML: its composer calls itself at each level of nesting, and
     lets the last of two equal keys win.
     """
-    text = _text(path)
+    text = _text(path, limits)
     numbers: list[int] = []
     records: list[Any] = []
-    for item in _items(path, text, limits):
-        if isinstance(item, Refused):
-            yield item
-            continue
-        numbers.append(item[0])
-        records.append(item[1])
+    for number, record in _items(path, text):
+        numbers.append(number)
+        records.append(record)
         if len(records) >= min(block_rows, BLOCK_ROWS):
             yield Rows(numbers, records)
             numbers, records = [], []
@@ -61,10 +56,10 @@ def read(
         yield Rows(numbers, records)
 
 
-def _text(path: str) -> str:
+def _text(path: str, limits: Limits) -> str:
     parts: list[bytes] = []
     size = 0
-    with closing(chunks(path)) as pieces:
+    with closing(chunks(path, limits)) as pieces:
         for piece in pieces:
             parts.append(piece)
             size += len(piece)
@@ -76,25 +71,25 @@ def _text(path: str) -> str:
         raise BrokenInput(path, f"is not UTF-8 at byte {error.start}; save it as UTF-8") from error
 
 
-def _items(path: str, text: str, limits: Limits) -> Iterator[tuple[int, Any] | Refused]:
+def _items(path: str, text: str) -> Iterator[tuple[int, Any]]:
     """The records of the list, one after the other."""
     events = _events(path, text)
     first = next(events, None)
     if first is None or _is_null(first):
         return
     if isinstance(first, yaml.SequenceStartEvent):
-        yield from _list(path, text, events, limits)
+        yield from _list(path, events)
     elif isinstance(first, yaml.MappingStartEvent):
         seen: set[str] = set()
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             key = _key(path, event, seen)
             value = next(events)
             if key not in _LISTS:
-                _Builder(path, limits).build(value, events)
+                _build(path, value, events)
             elif seen.issuperset(_LISTS):
                 raise BrokenInput(path, "has both samples: and outputs:; write them to two files")
             elif isinstance(value, yaml.SequenceStartEvent):
-                yield from _list(path, text, events, limits)
+                yield from _list(path, events)
             elif not _is_null(value):
                 raise BrokenInput(path, f"{key}: on line {_line(event)} is not a list")
         if not seen.intersection(_LISTS):
@@ -105,68 +100,35 @@ def _items(path: str, text: str, limits: Limits) -> Iterator[tuple[int, Any] | R
         pass
 
 
-def _list(path: str, text: str, events: Iterator[Any], limits: Limits) -> Iterator[tuple[int, Any] | Refused]:
+def _list(path: str, events: Iterator[Any]) -> Iterator[tuple[int, Any]]:
     number = 0
     while not isinstance(event := next(events), yaml.SequenceEndEvent):
         number += 1
-        builder = _Builder(path, limits)
-        record = builder.build(event, events)
-        if builder.flaw is None:
-            yield number, record
-        else:
-            source = text[event.start_mark.index : builder.end]
-            code, message = builder.flaw
-            digest = hashlib.sha256(source.encode()).hexdigest()
-            yield Refused(number, code, message, source[:PREVIEW_CHARS].encode(), digest)
+        yield number, _build(path, event, events)
 
 
-class _Builder:
-    """Puts one value together out of events, without calling itself."""
-
-    def __init__(self, path: str, limits: Limits) -> None:
-        self._path = path
-        self._limits = limits
-        self.flaw: tuple[str, str] | None = None
-        """Code and message of what makes the value unusable; it is still read to its end, and its keys checked."""
-        self.end = 0
-        """Where the value ends in the text."""
-
-    def build(self, event: Any, events: Iterator[Any]) -> Any:
-        """The value that starts with this event."""
-        frames: list[_Frame] = []
-        while True:
-            if isinstance(event, _CLOSING):
-                value = frames.pop().value
-            elif frames and frames[-1].wants_key:
-                frames[-1].key = _key(self._path, event, frames[-1].seen)
-                event = next(events)
-                continue
-            elif isinstance(event, _OPENING):
-                frames.append(_Frame(isinstance(event, yaml.MappingStartEvent)))
-                self._check_depth(len(frames), event)
-                event = next(events)
-                continue
-            else:
-                value = self._scalar(event)
-            if not frames:
-                self.end = event.end_mark.index
-                return value
-            frames[-1].put(value)
+def _build(path: str, event: Any, events: Iterator[Any]) -> Any:
+    """The value that starts with this event, put together without a call for each level."""
+    frames: list[_Frame] = []
+    while True:
+        if isinstance(event, _CLOSING):
+            value = frames.pop().value
+        elif frames and frames[-1].wants_key:
+            frames[-1].key = _key(path, event, frames[-1].seen)
             event = next(events)
-
-    def _check_depth(self, depth: int, event: Any) -> None:
-        if depth > _DEEPEST:
-            raise BrokenInput(self._path, f"is nested more than {_DEEPEST} deep on line {_line(event)}")
-        if depth > self._limits.depth:
-            self.flaw = ("too_deep", f"nested deeper than {self._limits.depth} levels")
-
-    def _scalar(self, event: Any) -> Any:
-        written: str = event.value
-        # Characters first: most texts are too short to be worth encoding.
-        size = len(written) if 4 * len(written) <= self._limits.cell_bytes else len(written.encode())
-        if size > self._limits.cell_bytes:
-            self.flaw = ("cell_too_large", f"text of {size} bytes, the limit is {self._limits.cell_bytes}")
-        return _plain(written) if event.tag is None and event.implicit[0] else written
+            continue
+        elif isinstance(event, _OPENING):
+            frames.append(_Frame(isinstance(event, yaml.MappingStartEvent)))
+            if len(frames) > _DEEPEST:
+                raise BrokenInput(path, f"is nested more than {_DEEPEST} deep on line {_line(event)}")
+            event = next(events)
+            continue
+        else:
+            value = _plain(event.value) if event.tag is None and event.implicit[0] else event.value
+        if not frames:
+            return value
+        frames[-1].put(value)
+        event = next(events)
 
 
 class _Frame:
