@@ -52,6 +52,8 @@ def read(
             doubtful = promised > max(limits.file_bytes, limits.file_ratio * file.size())
             end = first + group.rows
             for batch in _batches(file, metadata, number, wanted, plan):
+                for column in batch.columns:
+                    _check_codes(column)
                 if doubtful:
                     measured += sum(map(written_bytes, batch.columns))
                     limits.check_expansion(path, measured, file.size())
@@ -77,6 +79,22 @@ def _batches(
         arrow_extensions_enabled=False,
     )
     yield from opened.iter_batches(plan.rows, row_groups=[group], columns=wanted, use_threads=False)
+
+
+def _check_codes(column: pa.Array) -> None:
+    """A code past the end of its dictionary. Arrow does not look, and whoever follows it reads memory or raises."""
+    if pa.types.is_dictionary(column.type):
+        codes = pc.min_max(column.indices).as_py()
+        if codes["max"] is not None and not 0 <= codes["min"] <= codes["max"] < len(column.dictionary):
+            raise Unsound("has damaged pages: a dictionary has no entry of that number; fetch or write it again")
+    elif pa.types.is_struct(column.type):
+        for child in column.flatten():
+            _check_codes(child)
+    elif pa.types.is_map(column.type):
+        _check_codes(column.keys)
+        _check_codes(column.items)
+    elif pa.types.is_nested(column.type):
+        _check_codes(column.flatten())
 
 
 @contextmanager
