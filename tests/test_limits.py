@@ -190,7 +190,7 @@ def run(folder: Path, outputs: str, plan: str = "") -> tuple[subprocess.Complete
         [sys.executable, "-c", code, *arguments], cwd=folder, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
-    return done, int(done.stdout.rpartition("\npeak ")[2] or 0)
+    return done, int(done.stdout.rpartition("\npeak ")[2])
 
 
 def rejected(folder: Path) -> tuple[list[str], dict[str, Any]]:
@@ -223,7 +223,7 @@ def test_ten_lines_of_100_mb_are_rejected_in_bounded_memory(tmp_path: Path) -> N
     done, peak = run(tmp_path, "o.jsonl")
     assert done.returncode == 0, done.stderr
     assert rejected(tmp_path)[0] == ["too_large"] * 10
-    assert peak < 500
+    assert 50 < peak < 500, peak
 
 
 @pytest.mark.slow
@@ -247,4 +247,4 @@ def test_a_bomb_fails_the_run_by_name_in_bounded_memory(tmp_path: Path, bomb: st
     assert f"{path.name}: unpacks to more than" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "runs" / "run_date=2026-11-18" / "CURRENT").exists()
-    assert peak < 700
+    assert 50 < peak < 700, peak

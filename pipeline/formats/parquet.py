@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from transforms.bounds import written_bytes
