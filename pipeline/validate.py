@@ -69,10 +69,15 @@ class Report:
     def objections(self) -> list[str]:
         """For what a run would not be committed. What was cut short cannot say that nothing joins."""
         broken = [problem for side in self.sides.values() for problem in side.problems]
-        if broken or any(side.cut and not self.ledger["samples"]["joined"] for side in self.sides.values()):
+        if broken:
             return broken
         files = {name: len(side.files) for name, side in self.sides.items()}
-        return objections(self.ledger, self.plan, files, self.why_apart)
+        found = objections(self.ledger, self.plan, files, self.why_apart)
+        return [line for line in found if not (self.cut and line.startswith("0 of "))]
+
+    @property
+    def cut(self) -> bool:
+        return any(side.cut for side in self.sides.values())
 
     def why_apart(self) -> str:
         return self._why
@@ -92,8 +97,10 @@ class Report:
         yield from (f"needs: {unmet}" for unmet in self._unmet())
         against = self.objections
         yield from (f"a run would fail: {line}" for line in against)
-        if not against:
+        if not against and not self.cut:
             yield "a run would commit"
+        elif not against:
+            yield "of what was looked at, nothing would keep a run from being committed; only a run looks at all of it"
 
     def _side_lines(self, side: Side) -> Iterator[str]:
         counts, away = self.ledger[side.name], turned_away(self.ledger, side.name)
@@ -118,7 +125,7 @@ class Report:
     def _join_lines(self) -> Iterator[str]:
         samples, outputs = self.ledger["samples"], self.ledger["outputs"]
         scored = samples["joined"] + samples["missing"]
-        cut = " of those looked at" if any(side.cut for side in self.sides.values()) else ""
+        cut = " of those looked at" if self.cut else ""
         # Where nothing joins, the reason is the last line, with what a run would say.
         hint = self.why_apart() if samples["joined"] else ""
         yield f"join: {samples['joined']} of {scored} samples have an output{cut}{hint}"

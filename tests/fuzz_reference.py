@@ -194,6 +194,8 @@ def _inner(text: str) -> Any:
         raise Fault("non_finite")
     if any(isinstance(each, Digits) or isinstance(each, str) and not _is_unicode(each) for each in within):
         raise ValueError("not JSON to a careful reader")
+    if _depth(value) > 64:
+        raise Fault("too_deep")
     return value
 
 

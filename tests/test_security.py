@@ -43,7 +43,6 @@ BANNED_CALLS = {
 }
 ALLOWED = {
     ("pipeline/storage.py", "import_module"): "clients of gs:// and s3://, by names written in that file",
-    ("pipeline/inputs.py", "import_module"): "Beam's file systems, only where a pattern of the command names one",
     ("pipeline/runners.py", "ctypes.CDLL"): "the C library's own allocator setting",
     ("pipeline/plan.py", "tomllib.load"): "TOML of the user's plan; it has no tags and no code",
     ("pipeline/formats/parquet.py", "import shutil"): "copies an open stream into another",
