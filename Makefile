@@ -16,10 +16,10 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3.14 python
 	if $$name -c '$(FITS)' 2>/dev/null; then echo $$name; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check format bench lock clean
+.PHONY: help demo test test-fast check format bench bench-hostile lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEV) ## write a small dataset, evaluate it, show the result
 	$(RUN) -m pipeline demo
@@ -41,6 +41,9 @@ format: $(DEV) ## bring the code into the house format
 
 bench: $(BENCH) ## rankbeam against its peers; flags by ARGS='--rounds 3'
 	$(RUN) tests/benchmarks/run.py $(ARGS)
+
+bench-hostile: $(DEV) ## hostile volume: its cost, and whether every record is accounted for
+	$(RUN) tests/benchmarks/hostile.py $(ARGS)
 
 clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
